@@ -1,0 +1,52 @@
+# make demo   train a Transformer to sort, score it, show ten examples   (RECIPE=copy for another)
+# make test   everything that decides whether a change lands
+#
+# Both make .venv and install what they need, once; all that must be there is Python 3.11 or newer.
+
+RECIPE ?= sort
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TORCH  := torch==2.13.0
+RUN    := runs/$(RECIPE)
+
+.PHONY: demo test bench clean
+
+demo: $(VENV)/.installed
+	@if [ -e $(RUN)/config.yaml ]; then resume=--resume; else resume=; fi; \
+	  $(BIN)/regard train $(RECIPE) --out $(RUN) $$resume
+	@echo; echo "On sequences it has never seen:"
+	@$(BIN)/regard evaluate $(RUN)
+	@echo; echo "Ten examples:"
+	@$(BIN)/python -m regard.look.examples $(RUN) --count 10
+	@echo; echo "Where to look next:"
+	@echo "  $(RUN)/curves.png      how it learned"
+	@echo "  $(RUN)/attention.png   what every head looks at"
+	@echo "  echo '3 1 2' | $(BIN)/regard predict $(RUN)"
+	@echo "  $(BIN)/regard verify $(RUN)"
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name it with: make PYTHON=python3.12 ..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and pinned: a wider range would bring gigabytes of GPU packages.
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(PIP) $(TORCH)
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

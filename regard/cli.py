@@ -1,0 +1,272 @@
+"""The commands: parse, call, print. Heavy imports stand inside the commands."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.run import Run
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Sequence models that you can look into.\n\n"
+    "Begin with: regard recipes, then regard train sort, then regard predict runs/sort.",
+)
+
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
+]
+DataDirectory = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Where the files of data.* are.")
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
+]
+Strategy = Annotated[
+    Literal["greedy", "beam"] | None,
+    typer.Option(help="The best token each time, or the best sequences of a beam."),
+]
+Beam = Annotated[
+    int | None, typer.Option(help="Hypotheses kept for each line; asks for beam search.")
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(help="α: log-probabilities are divided by ((5 + length) / 6)^α."),
+]
+MaxNewTokens = Annotated[int | None, typer.Option(help="Where to stop a line that does not end.")]
+
+
+@app.command()
+def recipes(as_json: Json = False) -> None:
+    """What can be trained, with the expected score and minutes."""
+    from regard import config
+
+    found = {name: config.load(name).about for name in config.recipes()}
+    if as_json:
+        _print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
+        return
+    rows = [
+        (name, about.summary, _scores(about.expected), f"{about.minutes:g} min")
+        for name, about in found.items()
+    ]
+    _print_table(("recipe", "what it learns", "expected", "2 cores"), rows)
+    print("\nTrain one with: regard train sort")
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE|FILE.yaml", help="What to train.")],
+    data: DataDirectory = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The run directory; runs/RECIPE if not given."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("-s", "--set", metavar="KEY=VALUE", help="Change a key: -s model.n_heads=8."),
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on from the newest checkpoint.")] = False,
+    device: Device = "auto",
+    precision: Annotated[
+        Literal["fp32", "bf16"], typer.Option(help="Matrix products in float32 or bfloat16.")
+    ] = "fp32",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the model first; pays on long runs.")
+    ] = False,
+) -> None:
+    """Train a recipe or a YAML file into a run directory.
+
+    Ctrl-C saves a checkpoint and says how to go on; --resume ends in the same weights, bit for
+    bit, as a run that was never stopped.
+    """
+    from regard import config, look
+    from regard import run as runs
+    from regard.training.engine import make_engine
+
+    resolved = config.load(recipe, settings or ())
+    place = out or Path("runs") / (resolved.recipe or Path(recipe).stem)
+    engine = make_engine(device=device, precision=precision, compiled=compiled)
+    run, stopped = runs.train(resolved, place, resume=resume, engine=engine, data=data)
+    if stopped is not None and stopped.startswith("stopped by"):
+        _tell(f"{stopped[0].upper()}{stopped[1:]}; a checkpoint is saved. Go on with:")
+        _tell("  " + _resume_command(sys.argv[1:]))
+        raise typer.Exit(130 if "INT" in stopped else 143)
+    if stopped is not None:
+        _tell(f"Stopped early: {stopped}.")
+    pictures = look.draw(run)
+    _tell(f"The best weights are in {place / 'model.safetensors'}.")
+    _tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
+
+
+@app.command()
+def evaluate(
+    run: RunPath,
+    data: DataDirectory = None,
+    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which part.")] = "test",
+    strategy: Strategy = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    max_new_tokens: MaxNewTokens = None,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Score a run on its held-out data."""
+    opened = _open(run, device, data)
+    decoding = _given(
+        strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
+    )
+    result = opened.evaluate(split, **decoding)
+    if as_json:
+        _print_json(result)
+        return
+    print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
+    _print_table(
+        ("metric", "score"), [(name, f"{score:.4f}") for name, score in result["metrics"].items()]
+    )
+
+
+@app.command()
+def predict(
+    run: RunPath,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A line an input; standard input if not given."),
+    ] = None,
+    strategy: Strategy = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    n_best: Annotated[
+        int | None, typer.Option(help="Outputs a line, with tabs between them.")
+    ] = None,
+    max_new_tokens: MaxNewTokens = None,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """A line in, a line out, in order.
+
+    For example: echo "3 1 2" | regard predict runs/sort
+    """
+    from regard.data.pairs import decode_lines, read_lines
+
+    opened = _open(run, device)
+    decoding = _given(
+        strategy=strategy,
+        beam=beam,
+        length_penalty=length_penalty,
+        n_best=n_best,
+        max_new_tokens=max_new_tokens,
+    )
+    if file is None and sys.stdin.isatty():
+        _tell("Write a line an input, then end with Ctrl-D.")
+    name = "standard input" if file is None else str(file)
+    lines = decode_lines(sys.stdin.buffer.read(), name=name) if file is None else read_lines(file)
+    found = opened.predictions(lines, decoding=decoding, name=name)
+    if as_json:
+        _print_json({"predictions": [vars(one) for one in found]})
+    else:
+        for one in found:
+            print("\t".join(one.outputs))
+    empty = sum(not one.outputs for one in found)
+    _tell(f"{len(found):,} lines" + (f", {empty:,} of them empty" if empty else ""))
+
+
+@app.command()
+def verify(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="Check this run's own model as well.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check every equality that is promised, and show its largest difference."""
+    from regard import verify as verification
+
+    checks = verification.checks(None if run is None else _open(run, "cpu"))
+    failed = 0
+    results = []
+    width = 74
+    for check in checks:
+        difference = check.difference()
+        holds = difference <= check.tolerance
+        failed += not holds
+        results.append(
+            {
+                "equality": check.name,
+                "difference": difference,
+                "tolerance": check.tolerance,
+                "holds": holds,
+            }
+        )
+        if not as_json:
+            mark = "equal" if holds else "DIFFERS"
+            print(f"{check.name:<{width}} {difference:8.1e}  (≤ {check.tolerance:.0e})  {mark}")
+    if as_json:
+        _print_json({"equalities": results, "failed": failed})
+    else:
+        print(f"{len(results) - failed} of {len(results)} equalities hold.")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _open(path: Path, device: str, data: Path | None = None) -> "Run":
+    from regard.run import load
+
+    return load(path, device=device, data=data)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given on the command line."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _resume_command(arguments: list[str]) -> str:
+    import shlex
+
+    return shlex.join(["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])])
+
+
+def _scores(expected: dict[str, float]) -> str:
+    return ", ".join(f"{name} {score:g}" for name, score in expected.items())
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, tuple("─" * width for width in widths), *rows]:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
+
+
+def _tell(text: str) -> None:
+    """Say something to the person, beside what goes to standard output."""
+    print(text, file=sys.stderr)
+
+
+def _fail(message: str) -> NoReturn:
+    _tell(f"regard: {message}")
+    raise SystemExit(2)
+
+
+def main() -> None:
+    """The entry point: a user's mistake is one message and exit code 2."""
+    try:
+        app()
+    except UserError as error:
+        _fail(str(error))
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        sys.stderr.close()
+        raise SystemExit(141) from None

@@ -1,0 +1,328 @@
+"""A run's whole configuration: every key, its type, its default and what it means.
+
+The same words stand in YAML, in Python, in `-s section.key=value` and in `--help`. Unknown keys
+are refused, and every value is checked when the run starts.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from regard.errors import UserError
+
+SCHEMA = 1
+"""The version of this layout; a run made by a newer one is refused."""
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+class Section(BaseModel):
+    """A group of keys."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True)
+
+    @field_validator("*")
+    @classmethod
+    def _finite(cls, value: Any) -> Any:
+        """Python reads "nan" and "inf" as numbers; no key means anything by them."""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("is not a finite number")
+        return value
+
+
+class About(Section):
+    """What a recipe is for: shown by `regard recipes`."""
+
+    summary: str = Field("", description="one line: what is learned")
+    expected: dict[str, float] = Field({}, description="the score to expect, by metric")
+    minutes: float = Field(0.0, ge=0, description="how long training takes on two CPU cores")
+
+
+class Data(Section):
+    """Where the examples come from."""
+
+    train: str = Field("sort", description="a generator (sort, copy, reverse) or a file of pairs")
+    valid: str = Field("sort", description="the same, to choose the best weights by")
+    test: str = Field("sort", description="the same, to evaluate on")
+    max_length: int = Field(20, ge=1, description="the most tokens a line may have, on either side")
+    on_bad_line: Literal["error", "skip"] = Field(
+        "error",
+        description="a line that cannot be used: stop and name it, or leave it out and count it",
+    )
+
+
+class Tokenizer(Section):
+    """How text becomes token ids."""
+
+    kind: Literal["words"] = Field("words", description="words: what stands between spaces")
+    vocab_size: int = Field(
+        32_000, ge=5, description="the most tokens to keep, the 4 special ones among them"
+    )
+
+
+class Model(Section):
+    """What is trained."""
+
+    kind: Literal["transformer"] = Field("transformer", description="the architecture")
+    d_model: int = Field(64, ge=1, description="D: the width of the model")
+    n_layers: int = Field(2, ge=1, description="layers of the encoder, and of the decoder")
+    n_heads: int = Field(4, ge=1, description="H: attention heads; must divide d_model")
+    d_ff: int = Field(256, ge=1, description="F: the width of the feed-forward network")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and on every sub-layer")
+    attention_dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="on attention weights; above 0 a slower kernel is used on a CPU",
+    )
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="layer norm before each sub-layer, or after its sum as in the paper"
+    )
+    positions: Literal["sinusoidal", "learned"] = Field(
+        "sinusoidal", description="fixed waves, or a trained vector a position"
+    )
+    activation: Literal["relu", "gelu"] = Field("relu", description="of the feed-forward network")
+    tie_embeddings: Literal["none", "output", "all"] = Field(
+        "all",
+        description="one weight for the output and the target embedding (output), and for the "
+        "source embedding too (all); true and false mean all and none",
+    )
+    cell: Literal["fast", "reference"] = Field(
+        "fast", description="fused kernels, or every formula written out; the same numbers"
+    )
+
+    @field_validator("tie_embeddings", mode="before")
+    @classmethod
+    def _yes_or_no(cls, value: Any) -> Any:
+        return {True: "all", False: "none"}[value] if isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> "Model":
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"n_heads={self.n_heads} does not divide d_model={self.d_model}; "
+                f"it may be {_listed(str(n) for n in range(1, 65) if self.d_model % n == 0)}"
+            )
+        return self
+
+
+class Train(Section):
+    """How it is trained."""
+
+    steps: int | None = Field(None, ge=1, description="updates to make; or give epochs")
+    epochs: int | None = Field(None, ge=1, description="passes over the training data")
+    batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="rows × longest line of a batch, padding counted; or give batch_size",
+    )
+    batch_size: int | None = Field(None, ge=1, description="rows of a batch")
+    accumulate: int = Field(1, ge=1, description="batches whose gradients make one update")
+    lr: float = Field(1e-3, gt=0, description="the learning rate at its highest")
+    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = Field(
+        "inverse-sqrt", description="how the learning rate changes; all begin with a warm-up"
+    )
+    warmup: int = Field(400, ge=0, description="updates over which the learning rate rises")
+    optimizer: Literal["adam", "adamw"] = Field(
+        "adam", description="Adam(0.9, 0.98, 1e-9), or AdamW with decoupled weight decay"
+    )
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW, on matrices alone")
+    clip: float = Field(1.0, ge=0, description="the largest gradient norm; 0 does not clip")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="ε: spread over all C classes as ε/C"
+    )
+    eval_every: int = Field(500, ge=1, description="updates between evaluations on valid")
+    save_every: int = Field(500, ge=1, description="updates between checkpoints")
+    keep: int = Field(2, ge=1, description="how many checkpoints to keep, the newest")
+    patience: int | None = Field(
+        None, ge=1, description="stop after so many evaluations without a better score"
+    )
+    metric: Literal["loss", "token_accuracy", "exact_match"] = Field(
+        "loss", description="the score that says which weights are best"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_each_pair(self) -> "Train":
+        for one, other in (("steps", "epochs"), ("batch_tokens", "batch_size")):
+            if (getattr(self, one) is None) == (getattr(self, other) is None):
+                raise ValueError(f"give {one} or {other}, and only one of them")
+        if self.weight_decay and self.optimizer == "adam":
+            raise ValueError("weight_decay needs optimizer=adamw")
+        return self
+
+
+class Decode(Section):
+    """How sequences are found, given next-token scores."""
+
+    strategy: Literal["greedy", "beam"] = Field(
+        "greedy", description="the best token each time, or the best sequences of a beam"
+    )
+    beam: int = Field(4, ge=1, description="hypotheses kept for each line by beam search")
+    length_penalty: float = Field(
+        0.6, ge=0, description="α of ((5 + length) / 6)^α, which divides log-probabilities"
+    )
+    n_best: int = Field(1, ge=1, description="hypotheses given back for each line; at most beam")
+    max_new_tokens: int = Field(64, ge=1, description="where to stop a line that does not end")
+
+    @model_validator(mode="after")
+    def _no_more_than_the_beam(self) -> "Decode":
+        kept = self.beam if self.strategy == "beam" else 1
+        if self.n_best > kept:
+            raise ValueError(
+                f"n_best={self.n_best} is more than the {kept} that {self.strategy} keeps"
+            )
+        return self
+
+
+class Config(Section):
+    """Everything that decides what a run does."""
+
+    schema_version: int = Field(SCHEMA, description="the layout of this file")
+    task: Literal["translate"] = Field("translate", description="any sequence to sequence")
+    recipe: str = Field("", description="the recipe that this came from")
+    about: About = About()
+    seed: int = Field(1, ge=0, lt=2**63, description="of weights, data order and dropout")
+    data: Data = Data()
+    tokenizer: Tokenizer = Tokenizer()
+    model: Model = Model()
+    train: Train
+    decode: Decode = Decode()
+
+
+def recipes() -> dict[str, Path]:
+    """The built-in recipes by name."""
+    return {path.stem: path for path in sorted(RECIPES.glob("*.yaml"))}
+
+
+def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
+    """The configuration of a built-in recipe or a YAML file, with `key=value` overrides."""
+    known = recipes()
+    is_file = recipe.endswith((".yaml", ".yml"))
+    if not is_file and recipe not in known:
+        raise UserError(
+            f"There is no recipe {recipe!r}{_did_you_mean(recipe, known)}. There are: "
+            f"{', '.join(known)}; or give a FILE.yaml."
+        )
+    path = Path(recipe) if is_file else known[recipe]
+    values = read_yaml(path)
+    values.setdefault("recipe", path.stem)
+    for override in overrides:
+        _set(values, override)
+    return validate(values, where=str(path) if is_file else f"recipe {recipe}")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UserError(f"{path} cannot be read: {reason}.") from None
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not YAML: {reason}.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds no configuration: keys and values are expected.")
+    return values
+
+
+def validate(values: dict[str, Any], *, where: str) -> Config:
+    """A checked configuration, or one sentence on the first thing wrong with it."""
+    version = values.get("schema_version", SCHEMA)
+    if isinstance(version, int) and version > SCHEMA:
+        raise UserError(
+            f"{where}: made by a newer Regard (schema {version}; this one reads up to {SCHEMA}). "
+            f"Install the newer version to open it."
+        )
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"{where}: {_first_fault(error)}") from None
+
+
+def dump(config: Config) -> str:
+    """The configuration as YAML."""
+    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def differences(one: Config, other: Config) -> list[str]:
+    """The keys, as section.key, in which two configurations differ; `about` aside."""
+
+    def leaves(config: Config) -> dict[str, Any]:
+        return {
+            f"{section}.{key}" if isinstance(values, dict) else section: value
+            for section, values in config.model_dump(exclude={"about"}).items()
+            for key, value in (values if isinstance(values, dict) else {section: values}).items()
+        }
+
+    first, second = leaves(one), leaves(other)
+    return [key for key in first if first[key] != second[key]]
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    """Put `section.key=value` into the values, and take out the other one of an either-or pair."""
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise UserError(f"-s {override}: write key=value, for example -s train.steps=1000.")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        value = text
+    *sections, name = key.strip().split(".")
+    place = values
+    for section in sections:
+        inner = place.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise UserError(f"-s {override}: {section} is not a section.")
+        place = inner
+    either = {"steps": "epochs", "epochs": "steps"} | {
+        "batch_tokens": "batch_size",
+        "batch_size": "batch_tokens",
+    }
+    if sections == ["train"] and name in either:
+        place.pop(either[name], None)
+    place[name] = value
+
+
+def _first_fault(error: ValidationError) -> str:
+    """The first thing that pydantic found wrong, as a sentence with the key."""
+    fault = error.errors()[0]
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        *sections, name = [str(part) for part in fault["loc"]]
+        section: type[BaseModel] = Config
+        for part in sections:
+            section = section.model_fields[part].annotation  # type: ignore[assignment]
+        known = list(section.model_fields)
+        return f"unknown key {key!r}{_did_you_mean(name, known)}. Known here: {', '.join(known)}."
+    if fault["type"] == "missing":
+        return f"the key {key!r} is missing."
+    if fault["type"] == "value_error":
+        return f"{key}: {fault['ctx']['error']}."
+    if fault["type"] == "literal_error":
+        choices = get_args(_field_type(key))
+        return f"{key}={fault['input']!r} is not one of {', '.join(map(str, choices))}."
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    return f"{key}={fault['input']!r}: {message}."
+
+
+def _field_type(key: str) -> Any:
+    section: Any = Config
+    for part in key.split("."):
+        section = section.model_fields[part].annotation
+    return section
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _listed(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last

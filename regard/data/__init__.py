@@ -1,0 +1,1 @@
+"""Text to token ids to batches; synthetic tasks; tokenizers."""

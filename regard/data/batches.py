@@ -1,0 +1,124 @@
+"""From pairs of token ids to padded batches: bucketed by length, ordered by (seed, epoch)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.data.tokenizer import END, PADDING, START
+
+Ids = list[int]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Source and target, padded at the end; the target as it goes in and as it should come out.
+
+    Teacher forcing: the decoder reads `<s> y` and is asked for `y </s>`.
+    """
+
+    source: Int[Tensor, "B S"]
+    target_in: Int[Tensor, "B T"]
+    target_out: Int[Tensor, "B T"]
+    tokens: int
+    """Target tokens to predict, padding not counted."""
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(
+            self.source.to(device, non_blocking=True),
+            self.target_in.to(device, non_blocking=True),
+            self.target_out.to(device, non_blocking=True),
+            self.tokens,
+        )
+
+
+def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
+    """A batch of these pairs."""
+    return Batch(
+        source=source_batch(sources),
+        target_in=pad([[START, *target] for target in targets]),
+        target_out=pad([[*target, END] for target in targets]),
+        tokens=sum(len(target) + 1 for target in targets),
+    )
+
+
+def source_batch(sources: Sequence[Ids]) -> Int[Tensor, "B S"]:
+    """Sources as the encoder reads them: `x </s>`."""
+    return pad([[*source, END] for source in sources])
+
+
+def pad(rows: Sequence[Ids]) -> Int[Tensor, "B L"]:
+    """Rows of one length, the shorter ones filled up at the end."""
+    longest = max(len(row) for row in rows)
+    filled = np.full((len(rows), longest), PADDING, dtype=np.int64)
+    for number, row in enumerate(rows):
+        filled[number, : len(row)] = row
+    return torch.from_numpy(filled)
+
+
+def cut(
+    lengths: Int[np.ndarray, "N 2"],
+    *,
+    seed: int,
+    epoch: int,
+    batch_tokens: int | None = None,
+    batch_size: int | None = None,
+) -> list[Int[np.ndarray, "B"]]:
+    """Which examples stand together in each batch, the batches in random order.
+
+    Examples are shuffled, then sorted by length, so that those of one length meet different
+    company every epoch; a batch is cut where its padded size, rows × longest side, would pass
+    batch_tokens (a single longer example is a batch by itself).
+    """
+    random = np.random.default_rng([seed, epoch])
+    shuffled = random.permutation(len(lengths))
+    longest = lengths.max(axis=1)
+    order = shuffled[np.lexsort((lengths[shuffled, 0], longest[shuffled]))]
+    if batch_size is not None:
+        batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    else:
+        assert batch_tokens is not None
+        batches, start = [], 0
+        for end, example in enumerate(order):
+            # Sorted: the newest example is the longest of its batch.
+            if end > start and (end - start + 1) * longest[example] > batch_tokens:
+                batches.append(order[start:end])
+                start = end
+        batches.append(order[start:])
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+class BatchStream:
+    """The batches of a training run, in order; progress in it is (epoch, batch), two integers."""
+
+    def __init__(
+        self,
+        examples: Callable[[int], tuple[list[Ids], list[Ids]]],
+        *,
+        seed: int,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        self._examples = examples
+        self._seed = seed
+        self._batch_tokens = batch_tokens
+        self._batch_size = batch_size
+
+    def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
+        """The batches of one epoch, from the start-th on."""
+        sources, targets = self._examples(number)
+        lengths = np.array(
+            [[len(s) + 1, len(t) + 1] for s, t in zip(sources, targets, strict=True)]
+        )
+        cuts = cut(
+            lengths,
+            seed=self._seed,
+            epoch=number,
+            batch_tokens=self._batch_tokens,
+            batch_size=self._batch_size,
+        )
+        for rows in cuts[start:]:
+            yield collate([sources[i] for i in rows], [targets[i] for i in rows])

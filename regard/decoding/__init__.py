@@ -1,0 +1,8 @@
+"""Next-token scores to sequences: written once, batched, for every model that can step."""
+
+from regard.decoding.beam import beam_search, length_penalty
+from regard.decoding.greedy import greedy
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.stepper import Replay, Stepper
+
+__all__ = ["Hypothesis", "Replay", "Stepper", "beam_search", "greedy", "length_penalty"]

@@ -1,0 +1,103 @@
+"""Beam search: the best few hypotheses of every source, extended together."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.stepper import Stepper
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """((5 + length) / 6)^α (Wu et al. 2016, eq. 14); `</s>` counts.
+
+    A longer hypothesis has more factors below 1; divided by this, it is not worse for its length
+    alone. α = 0 leaves log-probabilities as they are.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+@torch.inference_mode()
+def beam_search(
+    stepper: Stepper,
+    source: Int[Tensor, "B S"],
+    *,
+    start: int,
+    end: int,
+    max_new_tokens: int,
+    beam: int = 4,
+    alpha: float = 0.6,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """For each source the n_best hypotheses, best first.
+
+    Each step extends the `beam` hypotheses of a source by every token and ranks all of these
+    together by log-probability. Of the first `beam`, those that end are finished; the best `beam`
+    that go on are kept. A source is done when no hypothesis that goes on could still enter its
+    n_best: log-probabilities only fall, so log p / penalty(max_new_tokens) is the most that one can
+    reach. What is still going at max_new_tokens stands beside the finished ones.
+    """
+    if n_best > beam:
+        raise ValueError(f"n_best={n_best} is more than beam={beam}")
+    B, device = source.size(0), source.device
+    results: list[list[Hypothesis]] = [[] for _ in range(B)]
+    most = length_penalty(max_new_tokens, alpha)
+
+    # One row a source at first; `beam` rows a source after the first step.
+    state = stepper.start(source)
+    tokens = torch.full((B,), start, device=device)
+    going = list(range(B))  # sources that are not done
+    total = torch.zeros(B, 1, device=device)  # log-probability of each hypothesis: B beam
+    prefix = torch.empty(B, 1, 0, dtype=torch.long, device=device)  # B beam T
+
+    for length in range(1, max_new_tokens + 1):
+        scores, state = stepper.step(tokens, state)
+        N, width, V = len(going), total.size(1), scores.size(-1)
+        extended = total[:, :, None] + scores.float().log_softmax(-1).view(N, width, V)
+        # `beam` may end at once; as many must remain to go on.
+        ranked, places = extended.view(N, -1).topk(min(2 * beam, width * V))  # N 2·beam
+        parents, nexts = places // V, places % V
+        ends = nexts == end
+
+        for n, rank in ends[:, :beam].nonzero().tolist():
+            value = ranked[n, rank].item()
+            results[going[n]].append(
+                Hypothesis(
+                    prefix[n, int(parents[n, rank])].tolist(),
+                    value / length_penalty(length, alpha),
+                    value,
+                    True,
+                )
+            )
+
+        # The best `beam` that go on: those that end sink below all others.
+        total, chosen = ranked.masked_fill(ends, -torch.inf).topk(min(beam, ranked.size(1)))
+        parents, nexts = parents.gather(1, chosen), nexts.gather(1, chosen)  # N beam
+        prefix = torch.cat(
+            [prefix.gather(1, parents[:, :, None].expand(-1, -1, length - 1)), nexts[:, :, None]],
+            dim=2,
+        )
+
+        best = total[:, 0].tolist()
+        remaining = [n for n in range(N) if not _done(results[going[n]], best[n] / most, n_best)]
+        if not remaining:
+            going = []
+            break
+        keep = torch.tensor(remaining, device=device)
+        rows = (keep[:, None] * width + parents[keep]).flatten()
+        going = [going[n] for n in remaining]
+        state, tokens = state.select(rows), nexts[keep].flatten()
+        total, prefix = total[keep], prefix[keep]
+
+    for n, sentence in enumerate(going):
+        for value, ids in zip(total[n].tolist(), prefix[n].tolist(), strict=True):
+            if value > -torch.inf:
+                results[sentence].append(Hypothesis(ids, value / most, value, False))
+    return [sorted(found, key=lambda one: -one.score)[:n_best] for found in results]
+
+
+def _done(found: list[Hypothesis], reachable: float, n_best: int) -> bool:
+    """Whether n_best are found that nothing still going can pass."""
+    if len(found) < n_best:
+        return reachable == -torch.inf
+    return sorted((one.score for one in found), reverse=True)[n_best - 1] >= reachable

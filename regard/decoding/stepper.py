@@ -1,0 +1,66 @@
+"""Stepper: the one protocol between models and decoding."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@runtime_checkable
+class State(Protocol):
+    """What a model carries from one token to the next, a row for every sequence."""
+
+    def select(self, rows: Int[Tensor, "N"]) -> "State":
+        """The state of these rows: some dropped, some repeated, in this order."""
+        ...
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """A model that reads a source and then scores one next token after another.
+
+    A step may change the state it is given: go on with the one that it returns, and `select`
+    where a sequence forks.
+    """
+
+    def start(self, source: Int[Tensor, "B S"]) -> Any:
+        """The state before the first token."""
+        ...
+
+    def step(self, tokens: Int[Tensor, "B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
+        """Take one more token in each row: unnormalised scores of the one after it."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReplayState:
+    """The source and all tokens so far."""
+
+    source: Int[Tensor, "B S"]
+    tokens: Int[Tensor, "B T"]
+
+    def select(self, rows: Int[Tensor, "N"]) -> "ReplayState":
+        return ReplayState(self.source[rows], self.tokens[rows])
+
+
+class Replay:
+    """A stepper without a cache: every step computes the whole sequence again.
+
+    The readable path beside the cached one: any `scores(source, target)` over full sequences will
+    do, and both must agree.
+    """
+
+    def __init__(self, scores: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._scores = scores
+
+    def start(self, source: Int[Tensor, "B S"]) -> ReplayState:
+        return ReplayState(source, source.new_empty(source.size(0), 0))
+
+    def step(
+        self, tokens: Int[Tensor, "B"], state: ReplayState
+    ) -> tuple[Float[Tensor, "B V"], ReplayState]:
+        grown = torch.cat([state.tokens, tokens[:, None]], dim=1)
+        return self._scores(state.source, grown)[:, -1], ReplayState(state.source, grown)

@@ -1,0 +1,5 @@
+"""What people would rather look at than read."""
+
+from regard.look.pictures import draw
+
+__all__ = ["draw"]

@@ -1,0 +1,23 @@
+"""A few held-out examples with what a run makes of them: `python -m regard.look.examples RUN`."""
+
+import argparse
+
+from regard.run import load
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run")
+    parser.add_argument("--count", type=int, default=10)
+    options = parser.parse_args()
+    run = load(options.run)
+    pairs = run.task.sources["test"].pairs()[: options.count]
+    predictions = run.predict([source for source, _ in pairs])
+    width = max(len(source) for source, _ in pairs)
+    for (source, target), prediction in zip(pairs, predictions, strict=True):
+        mark = "✓" if prediction == target else f"✗ should be {target}"
+        print(f"  {source:<{width}}  →  {prediction}  {mark}")
+
+
+if __name__ == "__main__":
+    main()

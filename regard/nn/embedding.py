@@ -1,0 +1,86 @@
+"""From token ids to vectors and back: embeddings and the output projection."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.nn.masks import PADDING
+from regard.nn.positions import LearnedPositions, SinusoidalPositions
+from regard.nn.trace import Trace, at
+
+
+class TokenEmbedding(nn.Module):
+    """E[token] · √D, with zeros for padding (Vaswani et al. 2017, §3.4).
+
+    Rows start with variance 1/D, which suits the output projection that may share them; √D brings
+    them to the size of the positions that are added next.
+    """
+
+    def __init__(self, vocab: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+        with torch.no_grad():
+            self.weight[PADDING] = 0
+
+    def forward(
+        self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "B L D"]:
+        # padding_idx keeps the gradient of that row at zero, so it stays what it was made.
+        scale = math.sqrt(self.weight.size(1))
+        output = F.embedding(tokens, self.weight, padding_idx=PADDING) * scale
+        if trace is not None:
+            trace.record(tokens=tokens, output=output)
+        return output
+
+
+class Embedding(nn.Module):
+    """Dropout(token + position): what the first layer of an encoder or decoder is given."""
+
+    def __init__(
+        self,
+        tokens: TokenEmbedding,
+        positions: SinusoidalPositions | LearnedPositions,
+        *,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, tokens: Int[Tensor, "B L"], *, past: int = 0, trace: Trace | None = None
+    ) -> Float[Tensor, "B L D"]:
+        """past is how many positions went before these tokens, when decoding with a cache."""
+        position = self.positions(tokens.size(1), past=past, trace=at(trace, "positions"))  # L D
+        output = self.dropout(self.tokens(tokens, trace=at(trace, "tokens")) + position)
+        if trace is not None:
+            trace.record(output=output)
+        return output
+
+
+class OutputProjection(nn.Module):
+    """x Wᵀ: a score for every token; W its own, or the embedding's (Press & Wolf 2017)."""
+
+    def __init__(self, vocab: int, d_model: int, *, tied: TokenEmbedding | None = None) -> None:
+        super().__init__()
+        self.tied = tied is not None
+        self.weight = nn.Parameter(torch.empty(vocab, d_model)) if tied is None else tied.weight
+        if tied is None:
+            nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(
+        self, x: Float[Tensor, "*B D"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "*B V"]:
+        weight: Tensor = self.weight
+        if self.tied and self.training:
+            # Padding is never a target, and would be taught so: keep its shared row at zero.
+            weight = torch.cat([weight[: PADDING + 1].detach(), weight[PADDING + 1 :]])
+        scores = F.linear(x, weight)
+        if trace is not None:
+            trace.record(scores=scores)
+        return scores

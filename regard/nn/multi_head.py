@@ -1,0 +1,138 @@
+"""Multi-head attention, and its two uses: self-attention and cross-attention."""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.nn.attention import attend, attend_fast
+from regard.nn.cache import KVCache
+from regard.nn.trace import Trace
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head₁ … head_H) Wᵒ, headᵢ = softmax(Q Wᵢq (K Wᵢk)ᵀ / √K) V Wᵢv (Vaswani 2017, §3.2.2).
+
+        query ── Wq ──┐
+        key ──── Wk ──┤ split D into H heads of K ── attend ── join ── Wᵒ ── output
+        value ── Wv ──┘
+
+    Wq, Wk and Wv of all heads stand in one matrix (3D × D), in this order, so that self-attention
+    projects with a single product. fast=False, or a trace, takes the written-out path.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        fast: bool = True,
+    ) -> None:
+        super().__init__()
+        if n_heads < 1 or d_model % n_heads != 0:
+            raise ValueError(
+                f"d_model={d_model} does not divide into n_heads={n_heads} equal heads"
+            )
+        self.n_heads = n_heads
+        self.dropout = dropout
+        self.fast = fast
+        self.projection = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T D"],
+        key: Float[Tensor, "B S D"],
+        value: Float[Tensor, "B S D"],
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Attention of a query over any keys and values: the general form."""
+        return self._attend(
+            self._split(self._project(query, 0, 1)),
+            self._split(self._project(key, 1, 2)),
+            self._split(self._project(value, 2, 3)),
+            mask=mask,
+            trace=trace,
+        )
+
+    def _project(self, x: Float[Tensor, "B L D"], first: int, end: int) -> Float[Tensor, "B L P"]:
+        """x times the blocks first to end of the stacked Wq, Wk, Wv."""
+        rows = slice(first * x.size(-1), end * x.size(-1))
+        bias: Tensor | None = self.projection.bias
+        return F.linear(x, self.projection.weight[rows], None if bias is None else bias[rows])
+
+    def _attend(
+        self,
+        query: Float[Tensor, "B H T K"],
+        key: Float[Tensor, "B H S K"],
+        value: Float[Tensor, "B H S K"],
+        *,
+        mask: Bool[Tensor, "..."] | None,
+        trace: Trace | None,
+    ) -> Float[Tensor, "B T D"]:
+        """Every head attends; their answers are joined and projected."""
+        dropout = self.dropout if self.training else 0.0
+        if self.fast and trace is None:
+            return self.output(_join(attend_fast(query, key, value, mask, dropout=dropout)))
+        heads, weights = attend(query, key, value, mask, dropout=dropout)
+        output = self.output(_join(heads))
+        if trace is not None:
+            trace.record(
+                query=query, key=key, value=value, mask=mask, weights=weights, output=output
+            )
+        return output
+
+    def _split(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B H L K"]:
+        """Head h takes the h-th stretch of K out of the D numbers of each position."""
+        B, L, D = x.shape
+        return x.view(B, L, self.n_heads, D // self.n_heads).transpose(1, 2)
+
+
+class SelfAttention(MultiHeadAttention):
+    """Multi-head attention in which query, key and value are all the same sequence."""
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Float[Tensor, "B T D"],
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: KVCache | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """With a cache, x is what is new, and it looks at all that went before as well."""
+        query, key, value = (self._split(part) for part in self._project(x, 0, 3).chunk(3, dim=-1))
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return self._attend(query, key, value, mask=mask, trace=trace)
+
+
+class CrossAttention(MultiHeadAttention):
+    """Multi-head attention from one sequence, the query, over another, the memory."""
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"] | KVCache,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The memory may come as what `remember` made of it: its keys and values do not change."""
+        cache = memory if isinstance(memory, KVCache) else self.remember(memory)
+        query = self._split(self._project(x, 0, 1))
+        return self._attend(query, cache.key, cache.value, mask=mask, trace=trace)
+
+    def remember(self, memory: Float[Tensor, "B S D"]) -> KVCache:
+        """The keys and values of a memory, projected once for all steps of decoding."""
+        key, value = self._project(memory, 1, 3).chunk(2, dim=-1)  # B S D each
+        cache = KVCache()
+        cache.append(self._split(key), self._split(value))
+        return cache
+
+
+def _join(heads: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T D"]:
+    """The heads side by side again."""
+    return heads.transpose(1, 2).flatten(2)

@@ -1,0 +1,74 @@
+"""Where a token stands: sinusoidal positions and learned ones."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.nn.trace import Trace
+
+
+def sinusoids(
+    length: int, d_model: int, *, device: torch.device | None = None
+) -> Float[Tensor, "L D"]:
+    """PE(p, 2i) = sin(p / 10000^(2i/D)),  PE(p, 2i+1) = cos(p / 10000^(2i/D)).
+
+    Vaswani et al. 2017, §3.5. Each pair of columns is a clock hand, the first turning once in 2π
+    positions and the last once in 2π · 10000; a shift by k turns every hand by a fixed angle, so
+    that "k back from here" is the same linear map everywhere.
+    """
+    position = torch.arange(length, device=device, dtype=torch.float32)[:, None]  # L 1
+    even = torch.arange(0, d_model, 2, device=device, dtype=torch.float32)  # D/2: the 2i
+    angle = position * torch.exp(even * (-math.log(10_000.0) / d_model))  # L D/2
+    table = torch.empty(length, d_model, device=device)
+    table[:, 0::2] = angle.sin()
+    table[:, 1::2] = angle.cos()[:, : d_model // 2]  # an odd D has one sine more
+    return table
+
+
+class SinusoidalPositions(nn.Module):
+    """Fixed positions of any length; a table holds the first ones, and grows when need be."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int, *, length: int = 512) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(length, d_model), persistent=False)
+
+    def forward(
+        self, length: int, *, past: int = 0, trace: Trace | None = None
+    ) -> Float[Tensor, "L D"]:
+        """The rows past, past + 1, … of the table, `length` of them."""
+        end = past + length
+        if end > self.table.size(0):
+            self.table = sinusoids(2 * end, self.table.size(1), device=self.table.device).to(
+                self.table.dtype
+            )
+        output = self.table[past:end]
+        if trace is not None:
+            trace.record(output=output)
+        return output
+
+
+class LearnedPositions(nn.Module):
+    """One trained vector a position, as BERT and GPT have them; there are `length`, and no more."""
+
+    def __init__(self, d_model: int, *, length: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(length, d_model))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(
+        self, length: int, *, past: int = 0, trace: Trace | None = None
+    ) -> Float[Tensor, "L D"]:
+        """The vectors of positions past, past + 1, …, `length` of them."""
+        if past + length > self.weight.size(0):
+            raise ValueError(
+                f"position {past + length} was asked for, and this model learned "
+                f"{self.weight.size(0)}; sinusoidal positions have no such limit"
+            )
+        output = self.weight[past : past + length]
+        if trace is not None:
+            trace.record(output=output)
+        return output

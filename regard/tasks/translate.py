@@ -1,0 +1,237 @@
+"""translate: any sequence to sequence."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config import Config, Decode
+from regard.data.batches import Batch, BatchStream, Ids, source_batch
+from regard.data.pairs import PairSource
+from regard.data.synthetic import SPLITS, Split
+from regard.data.tokenizer import END, START, Tokenizer
+from regard.decoding import Hypothesis, beam_search, greedy
+from regard.errors import UserError
+from regard.metrics.exact import exact_match
+from regard.models import Transformer
+from regard.nn import Trace
+from regard.training.engine import Engine
+from regard.training.loss import Sums, token_sums
+
+DECODED_TOGETHER = 128
+"""Rows of a batch when predicting."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What became of one line: the best output first; none for an empty line."""
+
+    input: str
+    outputs: list[str]
+    scores: list[float]
+
+    @property
+    def text(self) -> str:
+        return self.outputs[0] if self.outputs else ""
+
+
+class Translate:
+    """Pairs of texts, an encoder-decoder, cross-entropy on the target, exact match."""
+
+    def __init__(
+        self, config: Config, tokenizer: Tokenizer | None = None, *, directory: Path | None = None
+    ) -> None:
+        self.config = config
+        named = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
+        self.sources = {
+            split: PairSource(named[split], split, config.data, directory) for split in SPLITS
+        }
+        self.tokenizer = tokenizer or self._train_tokenizer()
+        self._encoded: tuple[list[Ids], list[Ids]] | None = None
+
+    def _train_tokenizer(self) -> Tokenizer:
+        pairs = self.sources["train"].pairs(seed=self.config.seed)
+        texts = (text for pair in pairs for text in pair)
+        return Tokenizer.train(texts, vocab_size=self.config.tokenizer.vocab_size)
+
+    def build_model(self) -> Transformer:
+        """The model that the configuration asks for, its weights drawn from the seed."""
+        torch.manual_seed(self.config.seed)
+        model, vocab = self.config.model, len(self.tokenizer)
+        return Transformer(
+            vocab,
+            vocab,
+            d_model=model.d_model,
+            n_layers=model.n_layers,
+            n_heads=model.n_heads,
+            d_ff=model.d_ff,
+            dropout=model.dropout,
+            attention_dropout=model.attention_dropout,
+            norm=model.norm,
+            positions=model.positions,
+            max_length=self.longest_output,
+            activation=model.activation,
+            tie_embeddings=model.tie_embeddings,
+            fast=model.cell == "fast",
+        )
+
+    @property
+    def longest_output(self) -> int:
+        """Positions that a model with learned ones has."""
+        return max(self.config.data.max_length + 1, self.config.decode.max_new_tokens)
+
+    def batches(self) -> BatchStream:
+        """The training batches."""
+        train = self.config.train
+        return BatchStream(
+            self._training_examples,
+            seed=self.config.seed,
+            batch_tokens=train.batch_tokens,
+            batch_size=train.batch_size,
+        )
+
+    def _training_examples(self, epoch: int) -> tuple[list[Ids], list[Ids]]:
+        source = self.sources["train"]
+        if source.generated:
+            return self._encode(source.pairs(seed=self.config.seed, epoch=epoch))
+        if self._encoded is None:
+            self._encoded = self._encode(source.pairs())
+        return self._encoded
+
+    def _encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[Ids], list[Ids]]:
+        return (
+            self.tokenizer.encode([source for source, _ in pairs]),
+            self.tokenizer.encode([target for _, target in pairs]),
+        )
+
+    def loss(self, model: Callable[..., Any], batch: Batch) -> Sums:
+        """Σ −log p(target | source), smoothed as the configuration says."""
+        return self._sums(model, batch, smoothing=self.config.train.label_smoothing)
+
+    def _sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
+        scores = model(batch.source, batch.target_in)
+        return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
+
+    def evaluate(
+        self,
+        model: Transformer,
+        split: Split,
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        with_decoding: bool = True,
+    ) -> tuple[int, dict[str, float]]:
+        """How many pairs there are, and the scores on them: without smoothing, and by decoding."""
+        pairs = self.sources[split].pairs()
+        examples = self._encode(pairs)
+        stream = BatchStream(lambda epoch: examples, seed=0, batch_tokens=8192)
+        total = Sums()
+        with torch.inference_mode(), engine.autocast():
+            for batch in stream.epoch(0):
+                total = total + self._sums(model, batch.to(engine.device), smoothing=0.0)
+        metrics = total.metrics
+        metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
+        if with_decoding:
+            found = self._decode(model, examples[0], decode or self.config.decode, engine)
+            texts = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+            metrics["exact_match"] = exact_match(texts, [target for _, target in pairs])
+        return len(pairs), metrics
+
+    def predict(
+        self,
+        model: Transformer,
+        lines: Sequence[str],
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        name: str = "line",
+    ) -> list[Prediction]:
+        """A prediction a line, in order; every line is checked before the first is predicted."""
+        for number, line in enumerate(lines, start=1):
+            self.check(line, where=f"{name}:{number}")
+        decode = decode or self.config.decode
+        if self.config.model.positions == "learned" and decode.max_new_tokens > self.longest_output:
+            raise UserError(
+                f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
+                f"positions that this model learned."
+            )
+        filled = [number for number, line in enumerate(lines) if line.split()]
+        ids = self.tokenizer.encode([lines[number] for number in filled])
+        found = dict(zip(filled, self._decode(model, ids, decode, engine), strict=True))
+        return [
+            Prediction(
+                line,
+                [self.tokenizer.decode(one.tokens) for one in found.get(number, [])],
+                [one.score for one in found.get(number, [])],
+            )
+            for number, line in enumerate(lines)
+        ]
+
+    def check(self, line: str, *, where: str) -> None:
+        """Refuse a line that the model cannot read whole."""
+        unknown = self.tokenizer.unknown(line)
+        if unknown is not None:
+            raise UserError(
+                f"{where}: {unknown!r} is not in the vocabulary of this run, which knows "
+                f"{self.tokenizer.sample()}."
+            )
+        words = len(line.split())
+        if words > self.config.data.max_length:
+            raise UserError(
+                f"{where}: {words} tokens, and this run was trained on lines of up to "
+                f"{self.config.data.max_length} (data.max_length). Split the line."
+            )
+
+    def _decode(
+        self, model: Transformer, sources: list[Ids], decode: Decode, engine: Engine
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source; lines of like length are decoded together."""
+        order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for begin in range(0, len(order), DECODED_TOGETHER):
+            rows = order[begin : begin + DECODED_TOGETHER]
+            batch = source_batch([sources[row] for row in rows]).to(engine.device)
+            with engine.autocast():
+                for row, hypotheses in zip(rows, search(model, batch, decode), strict=True):
+                    found[row] = hypotheses
+        return found
+
+    def trace(self, model: Transformer, text: str, *, engine: Engine) -> Trace:
+        """Everything that the model computes while it reads a text and writes its answer."""
+        self.check(text, where="trace")
+        source = source_batch(self.tokenizer.encode([text])).to(engine.device)
+        answer = greedy(
+            model,
+            source,
+            start=START,
+            end=END,
+            max_new_tokens=self.config.decode.max_new_tokens,
+        )[0].tokens
+        target = source.new_tensor([[START, *answer]])
+        trace = Trace()
+        trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
+        trace.tokens["target"] = self.tokenizer.tokens(target[0].tolist())
+        trace.tokens["output"] = self.tokenizer.tokens([*answer, END])
+        with torch.inference_mode():
+            model(source, target, trace=trace)
+        return trace
+
+
+def search(model: Transformer, source: torch.Tensor, decode: Decode) -> list[list[Hypothesis]]:
+    """The hypotheses of each source, by the strategy that is asked for."""
+    if decode.strategy == "greedy":
+        found = greedy(model, source, start=START, end=END, max_new_tokens=decode.max_new_tokens)
+        return [[hypothesis] for hypothesis in found]
+    return beam_search(
+        model,
+        source,
+        start=START,
+        end=END,
+        max_new_tokens=decode.max_new_tokens,
+        beam=decode.beam,
+        alpha=decode.length_penalty,
+        n_best=decode.n_best,
+    )

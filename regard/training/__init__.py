@@ -1,0 +1,1 @@
+"""The loop, the loss, schedules, optimisers, checkpoints. Knows no model."""

@@ -1,0 +1,109 @@
+"""What happens beside the loop: evaluate, keep the best, save, stop."""
+
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from regard.training.checkpoint import save_checkpoint
+from regard.training.loop import Loop
+
+HIGHER_IS_BETTER = {"loss": False, "token_accuracy": True, "exact_match": True}
+
+
+@dataclass
+class Evaluate:
+    """Every so many updates, and at the end: a score, a line in metrics.jsonl, best weights."""
+
+    every: int
+    metric: str
+    scores: Callable[[], dict[str, float]]
+    save_best: Callable[[], None]
+    log: Path
+    patience: int | None = None
+    told: Callable[[dict[str, Any]], None] = lambda line: None
+
+    def after_step(self, loop: Loop) -> None:
+        progress = loop.progress
+        if progress.step % self.every and progress.step != loop.steps:
+            return
+        loop.model.eval()
+        valid = self.scores()
+        loop.model.train()
+        train = loop.take_seen().metrics
+        sign = 1 if HIGHER_IS_BETTER[self.metric] else -1
+        rank = [sign * valid[self.metric], -valid["loss"]]  # of two equal scores, the lower loss
+        better = progress.best is None or rank > progress.best
+        if better:
+            progress.best, progress.since_best = rank, 0
+            self.save_best()
+        else:
+            progress.since_best += 1
+        line = {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "lr": loop.learning_rate,
+            "seconds": round(progress.seconds, 3),
+            "train": train,
+            "valid": valid,
+            "best": better,
+        }
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.told(line)
+        if self.patience is not None and progress.since_best >= self.patience:
+            loop.stop_reason = f"no better {self.metric} in {self.patience} evaluations"
+
+
+@dataclass
+class SaveCheckpoints:
+    """Every so many updates, at the end, and before stopping for whatever reason."""
+
+    directory: Path
+    every: int
+    keep: int
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def after_step(self, loop: Loop) -> None:
+        step = loop.progress.step
+        if step % self.every == 0 or step == loop.steps or loop.stop_reason is not None:
+            self.save(loop)
+
+    def save(self, loop: Loop) -> None:
+        save_checkpoint(
+            self.directory,
+            loop.progress.step,
+            model=loop.model,
+            optimiser=loop.optimiser,
+            progress=asdict(loop.progress),
+            metadata=self.metadata,
+            keep=self.keep,
+        )
+
+
+@dataclass
+class StopOnSignal:
+    """SIGINT and SIGTERM end the run after the present update; a second one ends it at once."""
+
+    received: signal.Signals | None = None
+    _before: dict[int, Any] = field(default_factory=dict)
+
+    def __enter__(self) -> "StopOnSignal":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.received = signal.Signals(number)
+        signal.signal(number, self._before[number])
+
+    def after_step(self, loop: Loop) -> None:
+        if self.received is not None:
+            loop.stop_reason = f"stopped by {self.received.name}"

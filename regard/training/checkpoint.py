@@ -1,0 +1,95 @@
+"""Checkpoints: everything that a run needs to go on to the same bits."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.errors import UserError
+from regard.training.files import (
+    read_tensors,
+    read_weights,
+    sha256,
+    weights,
+    write_json,
+    write_tensors,
+    writing,
+)
+from regard.training.optimisers import optimiser_tensors, restore_optimiser
+
+MANIFEST = "manifest.json"
+
+
+def save_checkpoint(
+    directory: Path,
+    step: int,
+    *,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    progress: dict[str, Any],
+    metadata: dict[str, str],
+    keep: int,
+) -> None:
+    """Write `directory/step-N`, and only then remove all but the newest `keep`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / f"step-{step}"
+    if target.exists():
+        return  # the same step of the same run has the same bits
+    with writing(target) as aside:
+        aside.mkdir()
+        write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
+        write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
+        write_json(aside / "progress.json", progress)
+        write_json(aside / MANIFEST, {path.name: sha256(path) for path in sorted(aside.iterdir())})
+    for old in sorted(found_steps(directory))[:-keep]:
+        shutil.rmtree(directory / f"step-{old}")
+
+
+def found_steps(directory: Path) -> list[int]:
+    """The steps that have a checkpoint here."""
+    found = (re.fullmatch(r"step-(\d+)", path.name) for path in directory.glob("step-*"))
+    return [int(match[1]) for match in found if match]
+
+
+def load_checkpoint(
+    directory: Path,
+    *,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    metadata: dict[str, str],
+) -> dict[str, Any]:
+    """Put the newest checkpoint into model and optimiser; its progress is returned."""
+    steps = sorted(found_steps(directory))
+    if not steps:
+        raise UserError(
+            f"There is no checkpoint in {directory} to resume from. Train into another --out, or "
+            f"remove the run and train it anew."
+        )
+    newest = directory / f"step-{steps[-1]}"
+    _check(newest, earlier=steps[:-1])
+    read_weights(newest / "model.safetensors", model, metadata=metadata)
+    state, _ = read_tensors(newest / "optimizer.safetensors")
+    restore_optimiser(optimiser, model, state)
+    return json.loads((newest / "progress.json").read_text(encoding="utf-8"))
+
+
+def _check(checkpoint: Path, *, earlier: list[int]) -> None:
+    """Every file's hash is the one that was written beside it."""
+    try:
+        manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
+        faulty = [name for name, digest in manifest.items() if sha256(checkpoint / name) != digest]
+    except (OSError, ValueError):
+        faulty = [MANIFEST]
+    if faulty:
+        way_on = (
+            f"Remove that folder to go on from step {earlier[-1]}."
+            if earlier
+            else "There is no earlier one: train the run anew."
+        )
+        raise UserError(
+            f"{checkpoint} is damaged: {faulty[0]} is not what was saved there. {way_on}"
+        )

@@ -1,0 +1,75 @@
+"""Where and how the numbers are computed: device, precision, compilation, memory."""
+
+import contextlib
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from regard.errors import UserError
+
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["fp32", "bf16"]
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How to run a model; none of this changes what is learned, up to rounding."""
+
+    device: torch.device = CPU
+    precision: Precision = "fp32"
+    compiled: bool = False
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Matrix products in bfloat16 where that is asked for; weights and sums stay float32."""
+        if self.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def callable(self, model: nn.Module) -> Callable[..., Any]:
+        """The model as it is called in training: itself, or compiled for batches of any shape."""
+        return torch.compile(model, dynamic=True) if self.compiled else model
+
+
+def make_engine(
+    *, device: DeviceName = "auto", precision: Precision = "fp32", compiled: bool = False
+) -> Engine:
+    """An engine on this device, or one sentence on why there is none."""
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if device == "auto":
+        device = "cuda" if present["cuda"] else "mps" if present["mps"] else "cpu"
+    if not present[device]:
+        raise UserError(
+            f"--device {device}: this machine has none that torch can use; "
+            f"there is {', '.join(name for name in present if present[name])}."
+        )
+    if device == "cpu":
+        keep_freed_memory()
+    return Engine(torch.device(device), precision, compiled)
+
+
+def keep_freed_memory() -> None:
+    """Keep glibc from handing large buffers back to the system after every step.
+
+    By default it maps each large buffer anew, and the kernel zeroes every page of it again: a third
+    of a step's time on activations of tens of megabytes (benchmarks/train_speed.py measures it).
+    """
+    if not sys.platform.startswith("linux") or "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        return  # another allocator, or the user has decided
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        trim_threshold, mmap_threshold, one_gigabyte = -1, -3, 1 << 30
+        mallopt(mmap_threshold, one_gigabyte)
+        mallopt(trim_threshold, one_gigabyte)

@@ -1,0 +1,168 @@
+"""The training loop: for each batch, loss, backward, clip, step. All else is a callback."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.training.engine import Engine
+from regard.training.loss import Sums
+from regard.training.schedules import Schedule
+
+
+@runtime_checkable
+class TrainingBatch(Protocol):
+    """A batch that can be moved, and knows how many targets it holds."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    def to(self, device: torch.device) -> "TrainingBatch": ...
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """The batches of an epoch: a function of its number, from the start-th on."""
+
+    def epoch(self, number: int, *, start: int = 0) -> Iterator[Any]: ...
+
+
+LossFunction = Callable[[Callable[..., Any], Any], Sums]
+"""(model, batch) -> sums over the batch's targets."""
+
+
+@dataclass
+class Progress:
+    """How far a run has come; with the weights and the optimiser's state, all there is to know."""
+
+    step: int = 0
+    """Updates made."""
+    epoch: int = 0
+    batch: int = 0
+    """Batches of this epoch already used."""
+    best: list[float] | None = None
+    """The best evaluation so far: its score, higher being better, and its negative loss."""
+    since_best: int = 0
+    """Evaluations since then."""
+    seen: dict[str, float] = field(default_factory=dict)
+    """Sums over the training batches since the last evaluation."""
+    seconds: float = 0.0
+    """Spent training."""
+
+
+@runtime_checkable
+class Callback(Protocol):
+    """Something that happens besides: `after_step` is called once an update."""
+
+    def after_step(self, loop: "Loop") -> None: ...
+
+
+@dataclass
+class Loop:
+    """One loop for every task. It is handed a model and a loss, and knows neither."""
+
+    model: nn.Module
+    batches: Batches
+    loss: LossFunction
+    optimiser: torch.optim.Optimizer
+    schedule: Schedule
+    steps: int
+    engine: Engine = field(default_factory=Engine)
+    accumulate: int = 1
+    clip: float = 0.0
+    seed: int = 0
+    callbacks: Sequence[Callback] = ()
+    progress: Progress = field(default_factory=Progress)
+    stop_reason: str | None = None
+    """Set by a callback to end the run after this step."""
+    latest: Sums = field(default_factory=Sums)
+    """Of the last update."""
+    gradient_norm: float = 0.0
+
+    def run(self) -> None:
+        """Train until the last step, or until a callback gives a reason to stop."""
+        model = self.engine.callable(self.model)
+        batches = self._batches()
+        self.model.train()
+        while self.progress.step < self.steps and self.stop_reason is None:
+            began = time.perf_counter()
+            self.update(model, [next(batches) for _ in range(self.accumulate)])
+            self.progress.seconds += time.perf_counter() - began
+            for callback in self.callbacks:
+                callback.after_step(self)
+
+    def update(self, model: Callable[..., Any], batches: Sequence[TrainingBatch]) -> None:
+        """One update: the gradient of Σ loss / Σ tokens over these batches together.
+
+        Divided once, by the count of them all: one batch of 16 and four of 4 are the same update.
+        """
+        number = self.progress.step + 1
+        torch.manual_seed(_mixed(self.seed, number))  # dropout: a function of (seed, step)
+        tokens = sum(batch.tokens for batch in batches)
+        total = Sums()
+        for batch in batches:
+            with self.engine.autocast():
+                sums = self.loss(model, batch.to(self.engine.device))
+            loss = sums.loss
+            assert isinstance(loss, Tensor)
+            sums.loss = loss.item()
+            if not math.isfinite(sums.loss):
+                self._stop_at_non_finite(sums.loss)
+            (loss / tokens).backward()
+            total = total + sums
+        limit = self.clip or math.inf
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+        self.gradient_norm = float(norm)
+        if not math.isfinite(self.gradient_norm):
+            self._stop_at_non_finite(self.gradient_norm, what="gradient norm")
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.schedule(number)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.progress.step = number
+        self.latest = total
+        self._remember(total)
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the last update."""
+        return self.optimiser.param_groups[0]["lr"]
+
+    def _batches(self) -> Iterator[Any]:
+        """Batches without end, from where progress stands, keeping count as they are used."""
+        while True:
+            for batch in self.batches.epoch(self.progress.epoch, start=self.progress.batch):
+                self.progress.batch += 1
+                yield batch
+            if self.progress.batch == 0:
+                raise UserError("There is nothing to train on: the training data is empty.")
+            self.progress.epoch += 1
+            self.progress.batch = 0
+
+    def _remember(self, sums: Sums) -> None:
+        seen = self.progress.seen
+        for name, value in asdict(sums).items():
+            seen[name] = seen.get(name, 0) + value
+
+    def take_seen(self) -> Sums:
+        """Sums over the training batches since this was last asked."""
+        seen, self.progress.seen = self.progress.seen, {}
+        return Sums(seen.get("loss", 0.0), int(seen.get("tokens", 0)), int(seen.get("correct", 0)))
+
+    def _stop_at_non_finite(self, value: float, *, what: str = "loss") -> None:
+        where = self.progress
+        raise UserError(
+            f"The {what} is {value} at step {where.step + 1} (epoch {where.epoch + 1}, batch "
+            f"{where.batch}). Nothing was updated by it. Try a lower train.lr, a longer "
+            f"train.warmup, or train.clip."
+        )
+
+
+def _mixed(seed: int, step: int) -> int:
+    """One number for (seed, step), spread so that neighbours do not overlap."""
+    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9) % 2**63

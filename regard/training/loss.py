@@ -1,0 +1,80 @@
+"""Cross-entropy with label smoothing, written out and fused, and the sums that a batch yields."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.nn.masks import PADDING
+from regard.nn.softmax import log_softmax
+
+
+def cross_entropy_reference(
+    scores: Float[Tensor, "*B C"], targets: Int[Tensor, "*B"], *, smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """−Σ Σ_c q(c) log p(c), summed over the targets that are not padding.
+
+    p = softmax(scores), and q = (1 − ε) · [c = target] + ε/C: the smoothing ε is spread over all C
+    classes, the target among them (Szegedy et al. 2016, §7).
+    """
+    log_p = log_softmax(scores.float())  # *B C
+    on_target = log_p.gather(-1, targets[..., None])[..., 0]  # *B
+    on_all = log_p.mean(-1)  # *B: Σ_c log p(c) / C
+    losses = -(1 - smoothing) * on_target - smoothing * on_all
+    return losses.masked_fill(targets == PADDING, 0.0).sum()
+
+
+def cross_entropy(
+    scores: Float[Tensor, "*B C"], targets: Int[Tensor, "*B"], *, smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """The same by torch's fused kernel."""
+    return F.cross_entropy(
+        scores.flatten(0, -2).float(),
+        targets.flatten(),
+        ignore_index=PADDING,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
+
+
+@dataclass
+class Sums:
+    """Sums over the targets of a batch, never means: they add up, whatever the batches."""
+
+    loss: Float[Tensor, ""] | float = 0.0
+    """Σ loss, smoothing included; what is trained on."""
+    tokens: int = 0
+    """Targets counted."""
+    correct: Int[Tensor, ""] | int = 0
+    """Targets whose best-scored token was right."""
+
+    def __add__(self, other: "Sums") -> "Sums":
+        """The sums of both, as plain numbers."""
+        return Sums(
+            float(self.loss) + float(other.loss),
+            self.tokens + other.tokens,
+            int(self.correct) + int(other.correct),
+        )
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means a token."""
+        return {
+            "loss": float(self.loss) / max(1, self.tokens),
+            "token_accuracy": int(self.correct) / max(1, self.tokens),
+        }
+
+
+def token_sums(
+    scores: Float[Tensor, "B T V"],
+    targets: Int[Tensor, "B T"],
+    *,
+    tokens: int,
+    smoothing: float = 0.0,
+) -> Sums:
+    """Loss, tokens and right answers of one batch."""
+    with torch.no_grad():
+        correct = ((scores.argmax(-1) == targets) & (targets != PADDING)).sum()
+    return Sums(cross_entropy(scores, targets, smoothing=smoothing), tokens, correct)

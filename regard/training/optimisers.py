@@ -1,0 +1,45 @@
+"""Adam and AdamW, fused, and their state as named tensors."""
+
+import torch
+from torch import Tensor, nn
+
+
+def make_optimiser(
+    model: nn.Module, *, name: str, lr: float, weight_decay: float = 0.0
+) -> torch.optim.Optimizer:
+    """Adam(β 0.9 and 0.98, ε 1e-9) as in Vaswani et al. 2017, §5.3; AdamW decays matrices alone."""
+    matrices = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.requires_grad and p.dim() < 2]
+    groups = [
+        {"params": matrices, "weight_decay": weight_decay},
+        {"params": vectors, "weight_decay": 0.0},  # biases and norms have no size to keep down
+    ]
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
+    return kind(groups, lr=lr, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """Its state as `parameter/name` tensors, which safetensors can hold."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    return {
+        f"{names[parameter]}/{key}": value
+        for parameter, state in optimiser.state.items()
+        for key, value in state.items()
+    }
+
+
+def restore_optimiser(
+    optimiser: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]
+) -> None:
+    """Put back what `optimiser_tensors` took out."""
+    parameters = dict(model.named_parameters())
+    for path, value in tensors.items():
+        name, key = path.rsplit("/", 1)
+        parameter = parameters[name]
+        # The step count stays where the kernel keeps it; the moments go where the weights are.
+        place = (
+            value
+            if key == "step" and parameter.device.type == "cpu"
+            else value.to(parameter.device)
+        )
+        optimiser.state[parameter][key] = place

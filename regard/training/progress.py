@@ -1,0 +1,82 @@
+"""A progress bar on standard error, or plain lines where that is not a terminal."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from regard.training.loop import Loop
+
+PLAIN_SECONDS = 10.0
+"""Between plain lines."""
+
+
+class ShowProgress:
+    """Loss, accuracy, learning rate, tokens a second and time left, while a loop runs."""
+
+    def __init__(self, *, steps: int, done: int = 0) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._steps = steps
+        self._bar: Progress | None = None
+        self._began = self._last = time.monotonic()
+        self._first = done
+        self._tokens = 0
+        self._tokens_began = (0, self._began)
+        self._speed = 0.0
+        if sys.stderr.isatty():
+            self._bar = Progress(
+                TextColumn("[bold]step {task.completed:.0f}/{task.total:.0f}"),
+                BarColumn(bar_width=None),
+                TaskProgressColumn(),
+                TextColumn("{task.description}"),
+                TimeRemainingColumn(),
+                console=self._console,
+                refresh_per_second=4,
+            )
+            self._task = self._bar.add_task("", total=steps, completed=done)
+
+    def __enter__(self) -> "ShowProgress":
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def after_step(self, loop: Loop) -> None:
+        self._tokens += loop.latest.tokens
+        now = time.monotonic()
+        if now - self._tokens_began[1] >= 1.0:
+            tokens, began = self._tokens_began
+            self._speed = (self._tokens - tokens) / (now - began)
+            self._tokens_began = (self._tokens, now)
+        if self._bar:
+            self._bar.update(self._task, completed=loop.progress.step, description=self._line(loop))
+        elif now - self._last >= PLAIN_SECONDS or loop.progress.step == loop.steps:
+            self._last = now
+            self._print(
+                f"step {loop.progress.step}/{loop.steps}  {self._line(loop)}{self._left(loop, now)}"
+            )
+
+    def evaluated(self, line: dict[str, Any]) -> None:
+        """A line on an evaluation, which stays on the screen."""
+        scores = "  ".join(f"{name} {value:.4f}" for name, value in line["valid"].items())
+        self._print(f"step {line['step']}  valid: {scores}{'  (best)' if line['best'] else ''}")
+
+    def _line(self, loop: Loop) -> str:
+        metrics = loop.latest.metrics
+        return (
+            f"loss {metrics['loss']:.4f}  accuracy {metrics['token_accuracy']:.3f}  "
+            f"lr {loop.learning_rate:.2e}  {self._speed:,.0f} tokens/s"
+        )
+
+    def _left(self, loop: Loop, now: float) -> str:
+        made = loop.progress.step - self._first
+        left = (now - self._began) / max(1, made) * (loop.steps - loop.progress.step)
+        return f"  {int(left) // 60}:{int(left) % 60:02d} left" if left >= 1 else ""
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)

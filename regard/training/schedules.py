@@ -1,0 +1,54 @@
+"""Learning-rate schedules: pure functions of the step, counted from 1."""
+
+import math
+from collections.abc import Callable
+
+Schedule = Callable[[int], float]
+
+
+def constant(step: int, *, lr: float, warmup: int) -> float:
+    """lr · min(1, step / warmup)."""
+    return lr * min(1.0, step / max(1, warmup))
+
+
+def inverse_sqrt(step: int, *, lr: float, warmup: int) -> float:
+    """lr · min(step / warmup, √(warmup / step)): highest, lr, at the end of the warm-up."""
+    warmup = max(1, warmup)
+    return lr * min(step / warmup, math.sqrt(warmup / step))
+
+
+def noam(step: int, *, lr: float, warmup: int, d_model: int) -> float:
+    """lr · D^−½ · min(step^−½, step · warmup^−3/2) (Vaswani et al. 2017, §5.3).
+
+    Here lr is a factor on the paper's own rate, 1 for the paper's.
+    """
+    return lr * d_model**-0.5 * min(step**-0.5, step * max(1, warmup) ** -1.5)
+
+
+def linear(step: int, *, lr: float, warmup: int, steps: int) -> float:
+    """Up over the warm-up, then straight down to 0 at the last step."""
+    if step <= warmup:
+        return lr * step / warmup
+    return lr * max(0.0, (steps - step) / max(1, steps - warmup))
+
+
+def cosine(step: int, *, lr: float, warmup: int, steps: int) -> float:
+    """Up over the warm-up, then half a cosine down to 0 at the last step."""
+    if step <= warmup:
+        return lr * step / warmup
+    done = min(1.0, (step - warmup) / max(1, steps - warmup))
+    return lr * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def make_schedule(name: str, *, lr: float, warmup: int, steps: int, d_model: int) -> Schedule:
+    """The schedule of this name, as a function of the step alone."""
+    schedules: dict[str, Schedule] = {
+        "constant": lambda step: constant(step, lr=lr, warmup=warmup),
+        "inverse-sqrt": lambda step: inverse_sqrt(step, lr=lr, warmup=warmup),
+        "noam": lambda step: noam(step, lr=lr, warmup=warmup, d_model=d_model),
+        "linear": lambda step: linear(step, lr=lr, warmup=warmup, steps=steps),
+        "cosine": lambda step: cosine(step, lr=lr, warmup=warmup, steps=steps),
+    }
+    if name not in schedules:
+        raise ValueError(f"schedule={name!r} is not one of {', '.join(schedules)}")
+    return schedules[name]

@@ -1,0 +1,186 @@
+"""What must be equal within Regard: fast and reference, batch and single, cached and uncached."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.batches import Ids, pad
+from regard.data.tokenizer import END, START
+from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
+from regard.models import Transformer
+from regard.nn import Trace
+from regard.nn.residual import NormPlace
+from regard.run import Run
+from regard.training.files import read_weights, weights, write_tensors
+from regard.verify.check import Check, largest
+
+VOCAB = 12
+SOURCES = [[4, 5, 6, 7, END], [8, 9, END], [11, 4, 10, END], [5, END]]
+TARGETS = [[START, 5, 6], [START, 4, 4, 9, 7], [START, 10], [START, 8, 8]]
+
+
+def random_model(*, norm: NormPlace = "pre") -> Transformer:
+    """A small model with weights large enough that its predictions differ."""
+    torch.manual_seed(3)
+    model = Transformer(
+        VOCAB, VOCAB, d_model=32, n_layers=2, n_heads=4, d_ff=64, norm=norm, tie_embeddings="all"
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def model_checks(
+    model: Transformer,
+    *,
+    label: str,
+    sources: list[Ids] = SOURCES,
+    targets: list[Ids] = TARGETS,
+) -> Iterator[Check]:
+    """Equalities of one model, on a small padded batch."""
+    source, target = pad(sources), pad(targets)
+    yield Check(
+        f"{label}: fast = reference", partial(fast_against_reference, model, source, target)
+    )
+    yield Check(
+        f"{label}: a batch = its rows one by one",
+        partial(batch_against_singles, model, sources, targets),
+    )
+    yield Check(
+        f"{label}: cached = uncached", partial(cached_against_uncached, model, source, target)
+    )
+    yield Check(
+        f"{label}: the future does not reach the past",
+        partial(future_against_past, model, source, target),
+        tolerance=0.0,
+    )
+    yield Check(
+        f"{label}: more padding changes nothing", partial(more_padding, model, source, target)
+    )
+    yield Check(
+        f"{label}: saved and loaded = itself",
+        partial(saved_and_loaded, model, source, target),
+        tolerance=0.0,
+    )
+
+
+@torch.inference_mode()
+def fast_against_reference(model: Transformer, source: Tensor, target: Tensor) -> float:
+    """A trace takes the reference path everywhere."""
+    fast, reference = model(source, target), model(source, target, trace=Trace())
+    return largest([(_real(fast, target), _real(reference, target))])
+
+
+@torch.inference_mode()
+def batch_against_singles(model: Transformer, sources: list[Ids], targets: list[Ids]) -> float:
+    together = model(pad(sources), pad(targets))
+    return largest(
+        (together[row, : len(target)], model(pad([source]), pad([target]))[0])
+        for row, (source, target) in enumerate(zip(sources, targets, strict=True))
+    )
+
+
+@torch.inference_mode()
+def cached_against_uncached(model: Transformer, source: Tensor, target: Tensor) -> float:
+    """Token by token with a cache, and all at once without."""
+    at_once = model(source, target)
+    state = model.start(source)
+    stepped = []
+    for position in range(target.size(1)):
+        scores, state = model.step(target[:, position], state)
+        stepped.append(scores)
+    return largest([(_real(torch.stack(stepped, dim=1), target), _real(at_once, target))])
+
+
+@torch.inference_mode()
+def future_against_past(model: Transformer, source: Tensor, target: Tensor) -> float:
+    """Another token at position t changes no score before t: not by a bit."""
+    before = model(source, target)
+    differences = []
+    for position in range(1, target.size(1)):
+        changed = target.clone()
+        changed[:, position] = START + END - changed[:, position].clamp(START, END)
+        differences.append((model(source, changed)[:, :position], before[:, :position]))
+    return largest(differences)
+
+
+@torch.inference_mode()
+def more_padding(model: Transformer, source: Tensor, target: Tensor) -> float:
+    wide = F.pad(source, (0, 2)), F.pad(target, (0, 1))
+    scores = model(*wide)[:, : target.size(1)]
+    return largest([(_real(scores, target), _real(model(source, target), target))])
+
+
+@torch.inference_mode()
+def saved_and_loaded(model: Transformer, source: Tensor, target: Tensor) -> float:
+    """Weights written to a file and read into a model of zeros."""
+    before = model(source, target)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        write_tensors(path, weights(model))
+        for parameter in model.parameters():
+            parameter.zero_()
+        read_weights(path, model, metadata={})
+    return largest([(model(source, target), before)])
+
+
+Search = Callable[[Stepper, Tensor], list[list[Hypothesis]]]
+
+
+def _greedy(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
+    return [[one] for one in greedy(stepper, source, start=START, end=END, max_new_tokens=8)]
+
+
+def _beam(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
+    return beam_search(stepper, source, start=START, end=END, max_new_tokens=8, beam=4, n_best=4)
+
+
+def decoding_checks() -> Iterator[Check]:
+    """Decoders with and without a cache, in a batch and alone: the same tokens and scores."""
+    model = random_model()
+    for name, search in {"greedy": _greedy, "beam 4": _beam}.items():
+        yield Check(f"{name}: cached = uncached", partial(search_replayed, search, model))
+        yield Check(
+            f"{name}: a batch = its rows one by one", partial(search_one_by_one, search, model)
+        )
+
+
+def search_replayed(search: Search, model: Transformer) -> float:
+    """With the cache, and computing the whole sequence again at every step."""
+    return _hypotheses(search(model, pad(SOURCES)), search(Replay(model), pad(SOURCES)))
+
+
+def search_one_by_one(search: Search, model: Transformer) -> float:
+    return _hypotheses(
+        search(model, pad(SOURCES)), [search(model, pad([row]))[0] for row in SOURCES]
+    )
+
+
+def _hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:
+    """The largest difference in scores; infinite if the tokens differ."""
+    worst = 0.0
+    for found, expected in zip(some, others, strict=True):
+        if [one.tokens for one in found] != [one.tokens for one in expected]:
+            return float("inf")
+        pairs = zip(found, expected, strict=True)
+        worst = max([worst, *(abs(one.score - other.score) for one, other in pairs)])
+    return worst
+
+
+def run_checks(run: Run) -> Iterator[Check]:
+    """The equalities on a trained model: on the shortest of its own validation pairs."""
+    pairs = sorted(run.task.sources["valid"].pairs(), key=lambda pair: len(pair[0]))[:4]
+    sources = [[*ids, END] for ids in run.tokenizer.encode([source for source, _ in pairs])]
+    targets = [[START, *ids] for ids in run.tokenizer.encode([target for _, target in pairs])]
+    yield from model_checks(run.model, label=str(run.path), sources=sources, targets=targets)
+
+
+def _real(scores: Tensor, target: Tensor) -> Tensor:
+    """The scores at positions that hold a token."""
+    return scores[target != 0]

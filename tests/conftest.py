@@ -1,0 +1,68 @@
+"""What all tests share. jaxtyping's checker is on (see pyproject.toml): a wrong shape fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)  # two test workers share two cores
+settings.register_profile("regard", deadline=None, max_examples=25, derandomize=True)
+settings.load_profile("regard")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def regard(tmp_path: Path):
+    """Runs the command in a folder of its own: `regard("train", "sort", stdin=…)`."""
+
+    def call(*arguments: str, stdin: str | bytes = "", **options) -> subprocess.CompletedProcess:
+        text = isinstance(stdin, str)
+        return subprocess.run(
+            [sys.executable, "-m", "regard", *map(str, arguments)],
+            input=stdin,
+            text=text,
+            capture_output=True,
+            cwd=tmp_path,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            timeout=300,
+            **options,
+        )
+
+    return call
+
+
+TINY = [
+    "train.steps=6",
+    "train.eval_every=3",
+    "train.save_every=2",
+    "train.metric=loss",
+    "train.batch_tokens=256",
+    "model.d_model=16",
+    "model.n_heads=2",
+    "model.d_ff=32",
+    "model.dropout=0.1",
+]
+"""A recipe cut down to a second."""
+
+
+@pytest.fixture
+def tiny() -> list[str]:
+    return [word for setting in TINY for word in ("-s", setting)]
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of a few steps: complete, and good at nothing."""
+    from regard import config, run
+
+    path = tmp_path_factory.mktemp("run") / "tiny"
+    run.train(config.load("sort", TINY), path)
+    return path

@@ -1,0 +1,200 @@
+"""Greedy and beam search, on a model and on tables that can be searched exhaustively."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.decoding import Hypothesis, Replay, beam_search, greedy, length_penalty
+from regard.verify.within import SOURCES, random_model
+
+START, END = 1, 2
+
+
+@dataclass
+class TableState:
+    """The tokens so far, row by row."""
+
+    prefixes: list[tuple[int, ...]]
+    seeds: list[int]
+
+    def select(self, rows: torch.Tensor) -> "TableState":
+        chosen = rows.tolist()
+        return TableState([self.prefixes[i] for i in chosen], [self.seeds[i] for i in chosen])
+
+
+class Table:
+    """A stepper whose scores are random, but fixed, for every source and prefix."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+
+    def scores(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
+        key = hash((seed, prefix)) % 2**31
+        return torch.randn(self.vocabulary, generator=torch.Generator().manual_seed(key)) * 2
+
+    def start(self, source: torch.Tensor) -> TableState:
+        return TableState([()] * len(source), source[:, 0].tolist())
+
+    def step(self, tokens: torch.Tensor, state: TableState) -> tuple[torch.Tensor, TableState]:
+        prefixes = [(*p, t) for p, t in zip(state.prefixes, tokens.tolist(), strict=True)]
+        rows = [self.scores(s, p) for s, p in zip(state.seeds, prefixes, strict=True)]
+        return torch.stack(rows), TableState(prefixes, state.seeds)
+
+
+def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[Hypothesis]:
+    """Every sequence there is, best first: those that end, and those of full length that do not."""
+    found = []
+    for length in range(1, longest + 1):
+        for tokens in itertools.product(range(table.vocabulary), repeat=length):
+            ended = tokens[-1] == END
+            if END in tokens[:-1] or (not ended and length < longest):
+                continue
+            total = sum(
+                table.scores(seed, (START, *tokens[:i])).log_softmax(-1)[token].item()
+                for i, token in enumerate(tokens)
+            )
+            body = list(tokens[:-1] if ended else tokens)
+            found.append(Hypothesis(body, total / length_penalty(length, alpha), total, ended))
+    return sorted(found, key=lambda one: -one.score)
+
+
+@given(
+    seed=st.integers(5, 10_000),
+    alpha=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    longest=st.integers(1, 4),
+)
+def test_a_beam_as_wide_as_the_space_is_exhaustive_search(seed, alpha, longest) -> None:
+    table = Table(4)
+    expected = exhaustive(table, seed, longest=longest, alpha=alpha)[:3]
+    found = beam_search(
+        table,
+        torch.tensor([[seed]]),
+        start=START,
+        end=END,
+        max_new_tokens=longest,
+        beam=4**longest,
+        alpha=alpha,
+        n_best=3,
+    )[0]
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert one.finished == other.finished
+
+
+@given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=5), beam=st.integers(1, 5))
+def test_stopping_early_changes_nothing(seeds, beam) -> None:
+    """A source is done when nothing can enter its n_best: so the end is the same as without."""
+    options = {"start": START, "end": END, "max_new_tokens": 6, "beam": beam, "alpha": 1.0}
+    table, source = Table(5), torch.tensor(seeds)[:, None]
+    found = beam_search(table, source, **options)
+    # All that is ever finished competes when everything is asked for: no early stop is possible.
+    complete = beam_search(table, source, n_best=beam, **options)
+    for short, long in zip(found, complete, strict=True):
+        assert short[0].tokens == long[0].tokens
+
+
+@given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=6))
+def test_a_beam_of_one_without_a_penalty_is_greedy(seeds) -> None:
+    table, source = Table(5), torch.tensor(seeds)[:, None]
+    options = {"start": START, "end": END, "max_new_tokens": 5}
+    beams = beam_search(table, source, beam=1, alpha=0.0, **options)
+    assert [one[0].tokens for one in beams] == [
+        one.tokens for one in greedy(table, source, **options)
+    ]
+
+
+@given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=6), beam=st.integers(1, 4))
+def test_a_batch_decodes_as_its_rows_do(seeds, beam) -> None:
+    table, options = Table(5), {"start": START, "end": END, "max_new_tokens": 6}
+    source = torch.tensor(seeds)[:, None]
+    together = beam_search(table, source, beam=beam, n_best=beam, **options)
+    apart = [beam_search(table, row[None], beam=beam, n_best=beam, **options)[0] for row in source]
+    assert together == apart
+    assert greedy(table, source, **options) == [
+        greedy(table, row[None], **options)[0] for row in source
+    ]
+
+
+def test_cached_decoding_equals_uncached() -> None:
+    from regard.data.batches import pad
+
+    model, options = random_model(), {"start": START, "end": END, "max_new_tokens": 10}
+    source = pad(SOURCES)
+    for search in (greedy, beam_search):
+        cached, replayed = (
+            search(model, source, **options),
+            search(Replay(model), source, **options),
+        )
+        for one, other in zip(cached, replayed, strict=True):
+            one, other = (x[0] if isinstance(x, list) else x for x in (one, other))
+            assert one.tokens == other.tokens
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+class Ending(Table):
+    """Ends a source after as many tokens as its number says; counts the rows of every step."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.rows: list[int] = []
+
+    def scores(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
+        scores = torch.tensor([-9.0, -9.0, -9.0, 9.0])
+        return scores if len(prefix) <= seed else -scores + torch.tensor([0, 0, 9.0, 0])
+
+    def step(self, tokens, state):
+        self.rows.append(len(tokens))
+        return super().step(tokens, state)
+
+
+def test_rows_that_have_ended_leave_the_batch() -> None:
+    model = Ending()
+    found = greedy(model, torch.tensor([[1], [3], [2]]), start=START, end=END, max_new_tokens=9)
+    assert [len(one.tokens) for one in found] == [1, 3, 2]
+    assert model.rows == [3, 3, 2, 1]
+    model = Ending()
+    found = beam_search(
+        model, torch.tensor([[1], [3], [2]]), start=START, end=END, max_new_tokens=9, beam=2
+    )
+    assert [len(one[0].tokens) for one in found] == [1, 3, 2]
+    assert model.rows[-1] == 2  # the beam of the last source alone
+
+
+def test_max_new_tokens_ends_what_does_not_end() -> None:
+    options = {"start": START, "end": END, "max_new_tokens": 3}
+    source = torch.tensor([[7]])
+    best = beam_search(Ending(), source, **options)[0][0]
+    for found in (greedy(Ending(), source, **options)[0], best):
+        assert (found.tokens, found.finished) == ([3, 3, 3], False)
+
+
+def test_scores_are_log_probabilities_over_the_penalty() -> None:
+    best = beam_search(
+        Table(5), torch.tensor([[77]]), start=START, end=END, max_new_tokens=6, beam=3, alpha=0.8
+    )[0][0]
+    length = len(best.tokens) + best.finished
+    assert best.score == pytest.approx(best.log_probability / ((5 + length) / 6) ** 0.8)
+    table, total = Table(5), 0.0
+    for i, token in enumerate([*best.tokens, END][:length]):
+        total += table.scores(77, (START, *best.tokens[:i])).log_softmax(-1)[token].item()
+    assert best.log_probability == pytest.approx(total, abs=1e-5)
+
+
+def test_length_penalty_by_hand() -> None:
+    assert length_penalty(1, 0.6) == 1
+    assert length_penalty(7, 1.0) == 2
+    assert length_penalty(99, 0.0) == 1
+    assert length_penalty(7, 0.5) == math.sqrt(2)
+
+
+def test_n_best_is_at_most_the_beam() -> None:
+    with pytest.raises(ValueError, match="n_best=3 is more than beam=2"):
+        beam_search(
+            Table(4), torch.tensor([[1]]), start=1, end=2, max_new_tokens=2, beam=2, n_best=3
+        )

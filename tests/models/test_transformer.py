@@ -1,0 +1,94 @@
+"""The Transformer as a whole."""
+
+import pytest
+import torch
+
+from regard.models import Transformer
+from regard.nn import Trace
+
+SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
+TARGET = torch.tensor([[1, 5, 6], [1, 8, 0]])
+
+
+def model(**options) -> Transformer:
+    small = {"d_model": 16, "n_layers": 2, "n_heads": 4, "d_ff": 32}
+    return Transformer(9, 9, **(small | options)).eval()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"norm": "post"},
+        {"positions": "learned", "max_length": 12},
+        {"activation": "gelu"},
+        {"tie_embeddings": "output"},
+        {"tie_embeddings": "all"},
+        {"bias": False},
+        {"fast": False},
+        {"n_heads": 1},
+    ],
+)
+def test_every_option_trains_and_steps(options) -> None:
+    transformer = model(**options)
+    whole = transformer(SOURCE, TARGET)
+    assert whole.shape == (2, 3, 9)
+    whole.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in transformer.parameters())
+    state = transformer.start(SOURCE)
+    for position in range(2):
+        scores, state = transformer.step(TARGET[:, position], state)
+        torch.testing.assert_close(scores, whole[:, position], atol=1e-5, rtol=1e-4)
+
+
+def test_ties_share_one_weight() -> None:
+    separate, output, everything = (model(tie_embeddings=tie) for tie in ("none", "output", "all"))
+    sizes = [sum(p.numel() for p in one.parameters()) for one in (separate, output, everything)]
+    assert sizes == [sizes[0], sizes[0] - 9 * 16, sizes[0] - 2 * 9 * 16]
+    assert everything.source_embedding.tokens.weight is everything.output.weight
+
+
+def test_tying_all_needs_one_vocabulary() -> None:
+    with pytest.raises(ValueError, match="9 source and 10 target"):
+        Transformer(9, 10, tie_embeddings="all")
+
+
+def test_an_empty_source_gives_finite_scores_and_gradients() -> None:
+    transformer = model()
+    empty = torch.zeros(1, 3, dtype=torch.long)
+    scores = transformer(empty, TARGET[:1])
+    scores.sum().backward()
+    assert scores.isfinite().all()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in transformer.parameters())
+
+
+def test_a_trace_holds_every_head_of_every_layer_by_readable_path() -> None:
+    trace = Trace()
+    model()(SOURCE, TARGET, trace=trace)
+    weights = trace.attention()
+    assert list(weights) == [
+        "encoder.layers.0.self_attention",
+        "encoder.layers.1.self_attention",
+        "decoder.layers.0.self_attention",
+        "decoder.layers.0.cross_attention",
+        "decoder.layers.1.self_attention",
+        "decoder.layers.1.cross_attention",
+    ]
+    assert weights["decoder.layers.1.cross_attention"].shape == (2, 4, 3, 4)
+    for path, weight in weights.items():
+        torch.testing.assert_close(weight.sum(-1), torch.ones(weight.shape[:-1]))
+        mask = trace.masks()[path].broadcast_to(weight.shape)
+        assert weight[~mask].abs().sum() == 0
+    assert trace.shapes()["encoder.layers.0.feed_forward.hidden"] == (2, 4, 32)
+    assert trace.shapes()["output.scores"] == (2, 3, 9)
+
+
+def test_selecting_beams_of_one_source_does_not_copy_its_memory() -> None:
+    transformer = model()
+    state = transformer.start(SOURCE).select(torch.tensor([0, 0, 1, 1]))
+    _, state = transformer.step(torch.tensor([1, 1, 1, 1]), state)
+    moved = state.select(torch.tensor([1, 0, 3, 3]))
+    assert moved.caches[0].cross_attention is state.caches[0].cross_attention
+    dropped = state.select(torch.tensor([2, 3]))
+    assert dropped.memory_mask.shape[0] == 2
+    assert dropped.caches[0].cross_attention.key.shape[0] == 2

@@ -1,0 +1,122 @@
+"""Embeddings, positions, norms, residuals, feed-forward."""
+
+import math
+
+import pytest
+import torch
+
+from regard.nn import (
+    Embedding,
+    FeedForward,
+    LayerNorm,
+    LearnedPositions,
+    OutputProjection,
+    Residual,
+    SinusoidalPositions,
+    TokenEmbedding,
+    Trace,
+    sinusoids,
+)
+
+
+def test_sinusoids_by_hand() -> None:
+    table = sinusoids(50, 6)
+    for position in (0, 1, 49):
+        for i in range(3):
+            angle = position / 10_000 ** (2 * i / 6)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-5)
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_an_odd_width_has_one_sine_more() -> None:
+    assert sinusoids(4, 5).shape == (4, 5)
+    torch.testing.assert_close(sinusoids(4, 5)[:, 4], (torch.arange(4) / 10_000**0.8).sin())
+
+
+def test_sinusoidal_positions_are_computed_past_the_table() -> None:
+    short, long = SinusoidalPositions(8, length=4), SinusoidalPositions(8, length=64)
+    torch.testing.assert_close(short(40), long(40))
+    torch.testing.assert_close(short(3, past=60), long(63)[60:])
+
+
+def test_learned_positions_end_where_they_end() -> None:
+    positions = LearnedPositions(8, length=4)
+    assert positions(2, past=2).equal(positions.weight[2:])
+    with pytest.raises(ValueError, match=r"position 5 .* learned 4"):
+        positions(3, past=2)
+
+
+def test_token_embedding_is_scaled_and_zero_for_padding() -> None:
+    embedding = TokenEmbedding(7, 16)
+    output = embedding(torch.tensor([[3, 0]]))
+    torch.testing.assert_close(output[0, 0], embedding.weight[3] * 4)
+    assert output[0, 1].abs().max() == 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_padding_row_stays_zero_through_training(tied: bool) -> None:
+    embedding = TokenEmbedding(7, 8)
+    output = OutputProjection(7, 8, tied=embedding if tied else None)
+    optimiser = torch.optim.AdamW({*embedding.parameters(), *output.parameters()}, lr=0.1)
+    for _ in range(3):
+        scores = output(embedding(torch.tensor([[3, 5, 0]])))
+        torch.nn.functional.cross_entropy(scores[0], torch.tensor([4, 4, 5])).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    assert embedding.weight[0].abs().max() == 0
+    assert embedding.weight[3].abs().max() > 0
+
+
+def test_embedding_is_token_plus_position_plus_dropout() -> None:
+    embedding = Embedding(TokenEmbedding(7, 8), SinusoidalPositions(8), dropout=0.5)
+    tokens = torch.tensor([[3, 5, 6]])
+    embedding.eval()
+    torch.testing.assert_close(embedding(tokens), embedding.tokens(tokens) + sinusoids(3, 8))
+    torch.testing.assert_close(embedding(tokens[:, 2:], past=2), embedding(tokens)[:, 2:])
+    embedding.train()
+    assert (embedding(tokens) == 0).any()
+
+
+def test_a_tied_output_is_the_embedding() -> None:
+    embedding = TokenEmbedding(7, 8)
+    output = OutputProjection(7, 8, tied=embedding)
+    assert output.weight is embedding.weight
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(output(x), x @ embedding.weight.T)
+
+
+def test_layer_norm_has_mean_zero_and_variance_one() -> None:
+    for fast in (True, False):
+        output = LayerNorm(64, fast=fast)(torch.randn(3, 5, 64) * 9 + 4)
+        torch.testing.assert_close(output.mean(-1), torch.zeros(3, 5), atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            output.var(-1, correction=0), torch.ones(3, 5), atol=1e-4, rtol=0
+        )
+
+
+def test_residual_norms_before_or_after() -> None:
+    x = torch.randn(2, 3, 8)
+    for norm, expected in (
+        ("pre", lambda residual: x + 2 * residual.norm(x)),
+        ("post", lambda residual: residual.norm(x + 2 * x)),
+    ):
+        residual = Residual(8, dropout=0.0, norm=norm)
+        torch.testing.assert_close(residual(x, lambda y: 2 * y), expected(residual))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_feed_forward_fast_equals_reference(activation) -> None:
+    fast = FeedForward(8, 16, activation=activation)
+    reference = FeedForward(8, 16, activation=activation, fast=False)
+    reference.load_state_dict(fast.state_dict())
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(fast(x), reference(x), atol=1e-6, rtol=1e-5)
+
+
+def test_a_trace_knows_what_it_does_not_hold() -> None:
+    trace = Trace()
+    LayerNorm(4)(torch.randn(1, 4), trace=trace.at("norm"))
+    assert list(trace) == ["norm"]
+    assert len(trace) == 1
+    with pytest.raises(KeyError, match="there are: norm"):
+        trace["other"]

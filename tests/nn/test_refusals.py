@@ -1,0 +1,26 @@
+"""What a part refuses, it refuses in a sentence, with the value and the limit.
+
+In a process of its own: here the shape checker would speak first.
+"""
+
+import subprocess
+import sys
+
+CASES = {
+    'Residual(8, norm="middle")': "norm='middle' is not one of pre, post",
+    'FeedForward(8, 16, activation="swish")': "activation='swish' is not one of relu, gelu",
+    "MultiHeadAttention(10, 4)": "d_model=10 does not divide into n_heads=4 equal heads",
+    "MultiHeadAttention(8, 0)": "d_model=8 does not divide into n_heads=0 equal heads",
+    "attend(x, x, x, x)": "a mask must be boolean with True where attention is allowed, not "
+    "torch.float32; write mask.bool() if 1 means allowed in it, or mask == 0 if it is added to "
+    "scores",
+}
+
+
+def test_parts_refuse_in_a_sentence() -> None:
+    program = "from regard.nn import *\nimport torch\nx = torch.zeros(1, 1, 2, 2)\n" + "\n".join(
+        f"try:\n    {call}\nexcept (ValueError, TypeError) as error:\n    print(error)"
+        for call in CASES
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout.splitlines() == list(CASES.values())

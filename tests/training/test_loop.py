@@ -1,0 +1,207 @@
+"""The loop and what happens beside it."""
+
+import json
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard import config, run
+from regard.errors import UserError
+from regard.training.checkpoint import found_steps, load_checkpoint, save_checkpoint
+from regard.training.engine import Engine, make_engine
+from regard.training.files import write_text
+from regard.training.loop import Loop
+from regard.training.loss import Sums
+from tests.conftest import TINY
+
+
+def trained(path: Path, *settings: str, **options) -> tuple[run.Run, str | None]:
+    return run.train(config.load("sort", [*TINY, *settings]), path, **options)
+
+
+def test_a_run_directory_is_complete(tiny_run: Path) -> None:
+    assert {path.name for path in tiny_run.iterdir()} == {
+        "config.yaml",
+        "tokenizer.json",
+        "model.safetensors",
+        "checkpoints",
+        "metrics.jsonl",
+    }
+    assert sorted(found_steps(tiny_run / "checkpoints")) == [4, 6]
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [3, 6]
+    assert {"lr", "train", "valid", "seconds", "epoch", "best"} <= lines[0].keys()
+
+
+def test_weights_saved_and_loaded_predict_the_same(tmp_path: Path) -> None:
+    made, _ = trained(tmp_path / "run")
+    lines = ["3 1 2", "9 8 8 1"]
+    again = regard.load(tmp_path / "run")
+    assert again.predict(lines) == made.predict(lines)
+    for name, weight in again.model.state_dict().items():
+        assert weight.equal(made.model.state_dict()[name])
+
+
+def test_two_runs_of_one_seed_are_the_same_and_of_two_are_not(tmp_path: Path) -> None:
+    bits = []
+    for number, seed in enumerate((5, 5, 6)):
+        trained(tmp_path / str(number), f"seed={seed}")
+        bits.append((tmp_path / str(number) / "model.safetensors").read_bytes())
+    assert bits[0] == bits[1] != bits[2]
+
+
+def test_patience_stops_early_and_a_resumed_run_stays_stopped(tmp_path: Path) -> None:
+    settings = (
+        "train.lr=1e-9",
+        "train.metric=token_accuracy",
+        "train.patience=1",
+        "train.eval_every=1",
+    )
+    settings += ("model.dropout=0", "train.warmup=1000000", "train.steps=50")
+    _, reason = trained(tmp_path / "run", *settings)
+    assert reason == "no better token_accuracy in 1 evaluations"
+    step = max(found_steps(tmp_path / "run" / "checkpoints"))
+    assert step < 50
+    trained(tmp_path / "run", *settings, resume=True)
+    assert max(found_steps(tmp_path / "run" / "checkpoints")) == step
+
+
+def test_epochs_are_counted_in_steps(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("1 2\t2 1\n" * 20)
+    settings = [
+        "data.train=pairs.tsv",
+        "data.valid=pairs.tsv",
+        "train.epochs=3",
+        "train.batch_size=8",
+    ]
+    trained(tmp_path / "run", *settings, data=tmp_path)
+    assert max(found_steps(tmp_path / "run" / "checkpoints")) == 9
+
+
+@pytest.mark.parametrize("schedule", ["noam", "linear", "constant"])
+def test_schedules_and_adamw_train(tmp_path: Path, schedule: str) -> None:
+    settings = (f"train.schedule={schedule}", "train.optimizer=adamw", "train.weight_decay=0.1")
+    made, _ = trained(tmp_path / "run", *settings)
+    assert made.metrics()[-1]["lr"] >= 0
+
+
+def test_bfloat16_trains_and_keeps_float32_weights(tmp_path: Path) -> None:
+    engine = make_engine(device="cpu", precision="bf16")
+    made, _ = trained(tmp_path / "run", engine=engine)
+    assert all(p.dtype == torch.float32 for p in made.model.parameters())
+    assert made.metrics()[-1]["valid"]["loss"] > 0
+
+
+def test_both_paths_learn_the_same(tmp_path: Path) -> None:
+    losses = []
+    for cell in ("fast", "reference"):
+        made, _ = trained(tmp_path / cell, f"model.cell={cell}", "model.dropout=0")
+        losses.append(made.metrics()[-1]["valid"]["loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_updates_nothing() -> None:
+    model = torch.nn.Linear(2, 2)
+    before = model.weight.clone()
+
+    class Batch:
+        tokens = 1
+
+        def to(self, device: torch.device) -> "Batch":
+            return self
+
+    class Batches:
+        def epoch(self, number: int, *, start: int = 0):
+            return iter([Batch()] * (3 - start))
+
+    calls = iter([1.0, 1.0, 1.0, 1.0, float("nan")])
+    loop = Loop(
+        model,
+        Batches(),
+        lambda model, batch: Sums(model(torch.ones(1, 2)).sum() * next(calls), 1, 0),
+        torch.optim.SGD(model.parameters(), lr=0.0),
+        lambda step: 0.0,
+        10,
+        engine=Engine(),
+    )
+    with pytest.raises(UserError, match=r"loss is nan at step 5 \(epoch 2, batch 2\)"):
+        loop.run()
+    assert model.weight.equal(before)
+    assert loop.progress.step == 4
+
+
+def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
+    model = torch.nn.Linear(200, 200)
+    optimiser = torch.optim.Adam(model.parameters())
+    save_checkpoint(
+        folder,
+        step,
+        model=model,
+        optimiser=optimiser,
+        progress={"step": step},
+        metadata={},
+        keep=keep,
+    )
+    return model
+
+
+def load_newest(folder: Path) -> dict:
+    model = torch.nn.Linear(200, 200)
+    return load_checkpoint(
+        folder, model=model, optimiser=torch.optim.Adam(model.parameters()), metadata={}
+    )
+
+
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
+    for step in (2, 10, 9, 30):
+        checkpoint(tmp_path, step)
+    assert sorted(found_steps(tmp_path)) == [10, 30]
+    assert load_newest(tmp_path)["step"] == 30
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
+def test_a_truncated_checkpoint_is_refused_and_the_earlier_one_named(tmp_path, name: str) -> None:
+    checkpoint(tmp_path, 1)
+    checkpoint(tmp_path, 2)
+    file = tmp_path / "step-2" / name
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(UserError, match=rf"damaged: {name} .* go on from step 1"):
+        load_newest(tmp_path)
+
+
+def test_a_missing_manifest_or_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no checkpoint"):
+        load_newest(tmp_path)
+    checkpoint(tmp_path, 1)
+    (tmp_path / "step-1" / "manifest.json").unlink()
+    with pytest.raises(UserError, match=r"damaged: manifest.json .* train the run anew"):
+        load_newest(tmp_path)
+
+
+def test_a_full_disk_breaks_nothing_that_was_written(tmp_path: Path) -> None:
+    """The size limit of a process stands in for the disk: writes past it fail the same way."""
+    checkpoint(tmp_path, 1)
+    write_text(tmp_path / "notes.txt", "before")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(UserError, match=r"step-2 could not be written: .*untouched"):
+            checkpoint(tmp_path, 2)
+        with pytest.raises(UserError, match=r"notes.txt could not be written: File too large"):
+            write_text(tmp_path / "notes.txt", "x" * 60_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "notes.txt").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "step-1"]
+    assert load_newest(tmp_path)["step"] == 1
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    if torch.cuda.is_available():
+        assert make_engine(device="cuda").device.type == "cuda"
+    else:
+        with pytest.raises(UserError, match="--device cuda: this machine has none"):
+            make_engine(device="cuda")
