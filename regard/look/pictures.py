@@ -1,5 +1,6 @@
 """The pictures in a run directory: training curves, and the attention of every head."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,20 @@ matplotlib.use("Agg")  # no screen is needed to write a file
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from regard.config import Config
 from regard.nn import Trace
 from regard.run import Run
 from regard.training.files import writing
+from regard.training.schedules import make_schedule
 
 INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
+WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
 STYLE: Any = {
     "font.family": "sans-serif",
     "text.color": INK,
@@ -36,12 +42,12 @@ def draw(run: Run) -> list[Path]:
     example = run.task.sources["test"].pairs()[1][0]
     with plt.rc_context(STYLE):
         return [
-            _save(curves(run.metrics()), run.path / "curves.png"),
+            _save(curves(run.metrics(), run.config), run.path / "curves.png"),
             _save(attention(run.trace(example)), run.path / "attention.png"),
         ]
 
 
-def curves(metrics: list[dict[str, Any]]) -> Figure:
+def curves(metrics: list[dict[str, Any]], config: Config) -> Figure:
     """Loss, accuracy and learning rate against the step, training beside validation."""
     figure, (loss, accuracy, rate) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     steps = [line["step"] for line in metrics]
@@ -61,7 +67,15 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
             steps, decoded, color=INK, marker="o", markersize=3, label="valid, whole line"
         )
         accuracy.legend(frameon=False)
-    rate.plot(steps, [line["lr"] for line in metrics], color=INK, marker="o", markersize=3)
+    every_step = range(1, (steps[-1] if steps else 1) + 1)
+    schedule = make_schedule(
+        config.train.schedule,
+        lr=config.train.lr,
+        warmup=config.train.warmup,
+        steps=config.train.steps or every_step[-1],
+        d_model=config.model.d_model,
+    )
+    rate.plot(every_step, [schedule(step) for step in every_step], color=INK)
     rate.set_title("learning rate")
     for axes in (loss, accuracy, rate):
         axes.set_xlabel("step")
@@ -70,35 +84,47 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
 
 
 def attention(trace: Trace) -> Figure:
-    """A square a head: who (down) looks at whom (across); grey may not be looked at."""
+    """A square a head, and one for their mean: who (down) looks at whom (across).
+
+    Where a decoder reads the source, a frame marks the cells in which the token that is written is
+    the token that is read.
+    """
     parts = list(trace.attention().items())
     heads = parts[0][1].size(1)
     longest = max(len(tokens) for tokens in trace.tokens.values())
     side = 0.17 * longest + 0.9
     figure, grid = plt.subplots(
         len(parts),
-        heads,
-        figsize=(side * heads + 0.8, (side + 0.35) * len(parts) + 0.8),
+        heads + 1,
+        figsize=(side * (heads + 1) + 0.8, (side + 0.35) * len(parts) + 0.8),
         layout="constrained",
         squeeze=False,
+        sharey="row",
     )
     for row, (path, weights) in zip(grid, parts, strict=True):
         down, across = _axes_of(path, trace)
-        for head, axes in enumerate(row):
-            _square(axes, weights[0, head].numpy(force=True), _mask(trace, path), down, across)
-            axes.set_title(f"head {head + 1}", fontsize=8, color=SOFT)
-        row[0].set_ylabel(path.replace(".", "\n", 2).replace("_", " "), fontsize=9)
+        squares = {f"head {head + 1}": weights[0, head] for head in range(heads)}
+        squares["mean of heads"] = weights[0].mean(dim=0)
+        for axes, (title, square) in zip(row, squares.items(), strict=True):
+            _square(axes, square.numpy(force=True), _mask(trace, path), down, across)
+            axes.set_title(title, fontsize=8, color=SOFT)
+            if path.endswith("cross_attention"):
+                _frame_equal_tokens(axes, down, across)
+        row[0].invert_yaxis()  # the first token on top
+        row[0].set_ylabel("\n".join(path.rsplit(".", 1)), fontsize=9)
     figure.suptitle(
         f"{' '.join(trace.tokens['source'])}  →  {' '.join(trace.tokens['output'])}", fontsize=11
     )
     figure.legend(
         handles=[
-            Patch(facecolor="#3b0f70", label="attends"),
-            Patch(facecolor="white", edgecolor=SOFT, label="may, does not"),
+            Patch(facecolor=WEIGHT(1.0), label="weight 1"),
+            Patch(facecolor=WEIGHT(0.5), label="½"),
+            Patch(facecolor="white", edgecolor=MASKED, label="0"),
             Patch(facecolor=MASKED, hatch="////", edgecolor="white", label="masked"),
+            Patch(facecolor="white", edgecolor=VALID, label="the same token"),
         ],
         loc="outside lower right",
-        ncols=3,
+        ncols=5,
         frameon=False,
         fontsize=8,
     )
@@ -124,25 +150,28 @@ def _mask(trace: Trace, path: str) -> np.ndarray:
 def _square(
     axes: Axes, weights: np.ndarray, mask: np.ndarray, down: list[str], across: list[str]
 ) -> None:
-    axes.set_facecolor(MASKED)
-    for row, column in zip(*np.nonzero(~mask), strict=True):
-        axes.add_patch(
-            Rectangle(
-                (column - 0.5, row - 0.5),
-                1,
-                1,
-                facecolor=MASKED,
-                edgecolor="white",
-                hatch="////",
-                lw=0,
-            )
-        )
-    axes.imshow(np.ma.array(weights, mask=~mask), cmap="magma_r", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(across)), across, fontsize=6)
-    axes.set_yticks(range(len(down)), down, fontsize=6)
+    hidden = [_cell(row, column) for row, column in np.argwhere(~mask).tolist()]
+    axes.add_collection(
+        PatchCollection(hidden, facecolor=MASKED, edgecolor="white", hatch="////", lw=0)
+    )
+    shown = np.ma.array(weights, mask=~mask)
+    axes.pcolormesh(shown, cmap=WEIGHT, vmin=0, vmax=1, edgecolors=MASKED, linewidth=0.4)
+    axes.set_aspect("equal")
+    axes.set_xticks(np.arange(len(across)) + 0.5, across, fontsize=6)
+    axes.set_yticks(np.arange(len(down)) + 0.5, down, fontsize=6)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _frame_equal_tokens(axes: Axes, down: list[str], across: list[str]) -> None:
+    cells = itertools.product(range(len(down)), range(len(across)))
+    equal = [_cell(row, column) for row, column in cells if down[row] == across[column]]
+    axes.add_collection(PatchCollection(equal, facecolor="none", edgecolor=VALID, lw=1.2))
+
+
+def _cell(row: int, column: int) -> Rectangle:
+    return Rectangle((column, row), 1, 1)
 
 
 def _save(figure: Figure, path: Path) -> Path:

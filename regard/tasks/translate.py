@@ -209,12 +209,13 @@ class Translate:
             start=START,
             end=END,
             max_new_tokens=self.config.decode.max_new_tokens,
-        )[0].tokens
-        target = source.new_tensor([[START, *answer]])
+        )[0]
+        output = [*answer.tokens, END] if answer.finished else answer.tokens
+        target = source.new_tensor([[START, *output[:-1]]])
         trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
         trace.tokens["target"] = self.tokenizer.tokens(target[0].tolist())
-        trace.tokens["output"] = self.tokenizer.tokens([*answer, END])
+        trace.tokens["output"] = self.tokenizer.tokens(output)
         with torch.inference_mode():
             model(source, target, trace=trace)
         return trace
