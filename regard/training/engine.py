@@ -36,7 +36,10 @@ class Engine:
 
     def callable(self, model: nn.Module) -> Callable[..., Any]:
         """The model as it is called in training: itself, or compiled for batches of any shape."""
-        return torch.compile(model, dynamic=True) if self.compiled else model
+        if not self.compiled:
+            return model
+        # With torch's own random numbers, so that dropout is the same as without compiling.
+        return torch.compile(model, dynamic=True, options={"fallback_random": True})
 
 
 def make_engine(

@@ -1,0 +1,89 @@
+"""A against B on a noisy machine: each in a process of its own, taking turns, compared as ratios.
+
+A contestant prepares itself, then works whenever it is told to and answers with how much it did.
+While one works, the others wait, so that all meet the same weather; and none shares an allocator
+or a thread pool with another.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Work = Callable[[], tuple[float, float]]
+"""Does one share of work: seconds it took, and the amount (tokens, sentences)."""
+
+
+class Contestant:
+    """A process that works when it is told to."""
+
+    def __init__(self, script: str, name: str, *arguments: object) -> None:
+        self.name = name
+        module = f"benchmarks.{Path(script).stem}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, "--contestant", name, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parent.parent,
+        )
+        self.facts = self._read()
+        self.speeds: list[float] = []
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} died")
+        return json.loads(line)
+
+    def work(self, *, counted: bool = True) -> None:
+        """One share; its speed is kept, unless it was a warm-up."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        seconds, amount = self._read()
+        if counted:
+            self.speeds.append(amount / seconds)
+
+    @property
+    def speed(self) -> float:
+        """The median speed, in amount a second."""
+        return statistics.median(self.speeds)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def take_turns(contestants: list[Contestant], *, rounds: int, warm_up: int = 1) -> None:
+    """Everyone in turn, again and again."""
+    for number in range(warm_up + rounds):
+        for contestant in contestants:
+            contestant.work(counted=number >= warm_up)
+    for contestant in contestants:
+        contestant.close()
+
+
+def ratio(one: Contestant, other: Contestant) -> float:
+    """How many times faster: the median over rounds, each compared within itself."""
+    return statistics.median(a / b for a, b in zip(one.speeds, other.speeds, strict=True))
+
+
+def serve(work: Work, facts: dict[str, Any] | None = None) -> None:
+    """The contestant's side: work for every line on standard input."""
+    print(json.dumps(facts or {}), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(work()), flush=True)
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    """A table in Markdown, as it stands in docs/benchmarks.md."""
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
