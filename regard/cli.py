@@ -74,15 +74,28 @@ def train(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("-s", "--set", metavar="KEY=VALUE", help="Change a key: -s model.n_heads=8."),
+        typer.Option(
+            "-s", "--set", metavar="KEY=VALUE", help="Change a key: -s model.n_heads=8; see --keys."
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on from the newest checkpoint.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the newest checkpoint.")
+    ] = False,
     device: Device = "auto",
     precision: Annotated[
         Literal["fp32", "bf16"], typer.Option(help="Matrix products in float32 or bfloat16.")
     ] = "fp32",
     compiled: Annotated[
-        bool, typer.Option("--compile", help="Compile the model first; pays on long runs.")
+        bool, typer.Option("--compile", help="Compile the model before training.")
+    ] = False,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            help="List every key that -s takes and what it means.",
+            is_eager=True,
+            callback=lambda asked: _print_keys() if asked else None,
+        ),
     ] = False,
 ) -> None:
     """Train a recipe or a YAML file into a run directory.
@@ -104,6 +117,7 @@ def train(
         raise typer.Exit(130 if "INT" in stopped else 143)
     if stopped is not None:
         _tell(f"Stopped early: {stopped}.")
+    _tell_skipped(run)
     pictures = look.draw(run)
     _tell(f"The best weights are in {place / 'model.safetensors'}.")
     _tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
@@ -127,6 +141,7 @@ def evaluate(
         strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
     )
     result = opened.evaluate(split, **decoding)
+    _tell_skipped(opened)
     if as_json:
         _print_json(result)
         return
@@ -218,6 +233,13 @@ def verify(
         raise typer.Exit(1)
 
 
+def _print_keys() -> NoReturn:
+    from regard import config
+
+    _print_table(("key", "value", "default", "what it means"), config.keys())
+    raise typer.Exit()
+
+
 def _open(path: Path, device: str, data: Path | None = None) -> "Run":
     from regard.run import load
 
@@ -227,6 +249,13 @@ def _open(path: Path, device: str, data: Path | None = None) -> "Run":
 def _given(**options: Any) -> dict[str, Any]:
     """The options that were given on the command line."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _tell_skipped(run: "Run") -> None:
+    """How many lines were left out, where that was asked for."""
+    for source in run.task.sources.values():
+        if source.skipped:
+            _tell(f"{source.path}: {source.skipped:,} lines that cannot be used were left out.")
 
 
 def _resume_command(arguments: list[str]) -> str:

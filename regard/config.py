@@ -6,9 +6,9 @@ are refused, and every value is checked when the run starts.
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -262,6 +262,29 @@ def differences(one: Config, other: Config) -> list[str]:
 
     first, second = leaves(one), leaves(other)
     return [key for key in first if first[key] != second[key]]
+
+
+def keys() -> list[tuple[str, str, str, str]]:
+    """Every key: its name, what it may be, its default and what it means."""
+
+    def rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+        for name, field in section.model_fields.items():
+            kind = field.annotation
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from rows(kind, f"{name}.")
+            else:
+                default = "" if field.default in (None, "") else str(field.default)
+                yield f"{prefix}{name}", _choices(kind), default, field.description or ""
+
+    return [row for row in rows(Config, "") if not row[0].startswith("about.")]
+
+
+def _choices(kind: Any) -> str:
+    """A type as a person reads it: its choices, or the kind of value."""
+    if get_origin(kind) is Literal:
+        return " | ".join(map(str, get_args(kind)))
+    names = {int: "whole number", float: "number", str: "text"}
+    return next(names[one] for one in (kind, *get_args(kind)) if one in names)
 
 
 def _set(values: dict[str, Any], override: str) -> None:

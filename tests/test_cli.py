@@ -187,6 +187,23 @@ def test_steps_on_the_command_line_take_the_place_of_epochs(call, tmp_path: Path
     assert (tmp_path / "runs/mine/checkpoints/step-6").is_dir()
 
 
+def test_lines_left_out_are_counted(call, tmp_path: Path, tiny) -> None:
+    (tmp_path / "pairs.tsv").write_text("1 2\t2 1\nbad\n3 4\t4 3\n\t\n")
+    mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=pairs.tsv"]
+    refused(call("train", "sort", *tiny, *mine), "pairs.tsv:2: 1 column where 2")
+    result = call("train", "sort", *tiny, *mine, "-s", "data.on_bad_line=skip")
+    assert result.code == 0, result.err
+    assert "pairs.tsv: 2 lines that cannot be used were left out." in result.err
+    assert "2 lines that cannot be used" in call("evaluate", "runs/sort", "--data", ".").err
+
+
+def test_keys_lists_every_key_with_its_meaning(call) -> None:
+    result = call("train", "--keys")
+    assert result.code == 0
+    for key in ("model.n_heads", "train.schedule", "decode.length_penalty", "seed"):
+        assert key in result.out
+
+
 def test_a_folder_that_holds_something_is_not_overwritten(call, tiny_run, tmp_path, tiny) -> None:
     before = sorted(path.stat().st_mtime_ns for path in tiny_run.rglob("*"))
     refused(call("train", "sort", "--out", tiny_run, *tiny), "already holds a run", "--resume")

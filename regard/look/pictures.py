@@ -1,6 +1,7 @@
 """The pictures in a run directory: training curves, and the attention of every head."""
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +84,14 @@ def curves(metrics: list[dict[str, Any]], config: Config) -> Figure:
     return figure
 
 
-def attention(trace: Trace) -> Figure:
+def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
     """A square a head, and one for their mean: who (down) looks at whom (across).
 
-    Where a decoder reads the source, a frame marks the cells in which the token that is written is
-    the token that is read.
+    paths: which parts to show; all that attend if not given. Where a decoder reads the source, a
+    frame marks the cells in which the token that is written is the token that is read.
     """
-    parts = list(trace.attention().items())
+    found = trace.attention()
+    parts = [(path, found[path]) for path in paths or found]
     heads = parts[0][1].size(1)
     longest = max(len(tokens) for tokens in trace.tokens.values())
     side = 0.17 * longest + 0.9

@@ -1,0 +1,93 @@
+"""Every command and every program in the documents runs, in the order in which it is read.
+
+Two stand-ins keep this short: what is trained is trained for a few steps, and `make` and the
+benchmarks are asked for their plan or their help instead of their work.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard import config
+from tests.conftest import TINY
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(document: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a document that can be run: (language, text)."""
+    found = re.findall(
+        r"^```(\w+)\n(.*?)^```", document.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    return [(language, text) for language, text in found if language in ("bash", "python")]
+
+
+def shortened(line: str) -> str:
+    """The command as the test runs it."""
+    if line.startswith("regard train ") and "--keys" not in line:
+        return " ".join([line, *(f"-s {setting}" for setting in TINY)])
+    if line.startswith("make "):
+        return f"make -n -C {shlex.quote(str(ROOT))} {line.removeprefix('make ')}"
+    if line.startswith("python -m benchmarks."):
+        return f"cd {shlex.quote(str(ROOT))} && {' '.join(line.split()[:3])} --help"
+    return line
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_in_the_documents_runs(
+    document: Path, tmp_path: Path, tiny_run: Path
+) -> None:
+    shutil.copytree(tiny_run, tmp_path / "runs" / "sort")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for language, text in blocks(document):
+        if language == "bash":
+            for line in text.splitlines():
+                command = line.split("  #")[0].strip()
+                if command == "regard train sort":
+                    shutil.rmtree(tmp_path / "runs" / "sort")
+                _run(["bash", "-c", shortened(command)], tmp_path, path)
+        else:
+            _run([sys.executable, "-c", text], tmp_path, path)
+
+
+def _run(command: list[str], folder: Path, path: str) -> None:
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=300,
+    )
+    assert result.returncode == 0, f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+
+
+def test_both_readmes_show_the_same_commands() -> None:
+    english, chinese = (
+        [text for language, text in blocks(ROOT / name)]
+        for name in ("README.md", "README.zh-CN.md")
+    )
+    strip = lambda texts: [re.sub(r"#.*", "", text).split() for text in texts]  # noqa: E731
+    assert strip(english) == strip(chinese)
+    assert len(english) >= 4
+
+
+def test_every_key_stands_in_the_documents() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    for key, values, default, meaning in config.keys():
+        values = values.replace("|", "\\|")
+        assert f"| `{key}` | {values} | {default} | {meaning} |" in text
+
+
+def test_every_link_in_the_documents_leads_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document}: {target}"
