@@ -236,7 +236,7 @@ def verify(
 def _print_keys() -> NoReturn:
     from regard import config
 
-    _print_table(("key", "value", "default", "what it means"), config.keys())
+    _print_table(("key", "value", "default", "what it means"), config.describe())
     raise typer.Exit()
 
 

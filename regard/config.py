@@ -264,7 +264,7 @@ def differences(one: Config, other: Config) -> list[str]:
     return [key for key in first if first[key] != second[key]]
 
 
-def keys() -> list[tuple[str, str, str, str]]:
+def describe() -> list[tuple[str, str, str, str]]:
     """Every key: its name, what it may be, its default and what it means."""
 
     def rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:

@@ -82,7 +82,7 @@ def test_both_readmes_show_the_same_commands() -> None:
 
 def test_every_key_stands_in_the_documents() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
-    for key, values, default, meaning in config.keys():
+    for key, values, default, meaning in config.describe():
         values = values.replace("|", "\\|")
         assert f"| `{key}` | {values} | {default} | {meaning} |" in text
 

@@ -4,8 +4,10 @@ Notation, the same letters everywhere: B batch, S source length, T target length
 D model width, H heads, K head width, F feed-forward width, V vocabulary.
 """
 
+from regard.nn.alignment import Alignment, Remembered
 from regard.nn.attention import SingleHeadAttention, attend, attend_fast
 from regard.nn.cache import KVCache
+from regard.nn.cells import Cell
 from regard.nn.decoder import Decoder, DecoderLayer, LayerCache
 from regard.nn.embedding import Embedding, OutputProjection, TokenEmbedding
 from regard.nn.encoder import Encoder, EncoderLayer
@@ -14,12 +16,15 @@ from regard.nn.layer_norm import LayerNorm
 from regard.nn.masks import PADDING, causal_mask, padding_mask
 from regard.nn.multi_head import CrossAttention, MultiHeadAttention, SelfAttention
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from regard.nn.recurrent import Recurrent
 from regard.nn.residual import Residual
 from regard.nn.softmax import log_softmax, masked_softmax, softmax
 from regard.nn.trace import Trace
 
 __all__ = [
     "PADDING",
+    "Alignment",
+    "Cell",
     "CrossAttention",
     "Decoder",
     "DecoderLayer",
@@ -33,6 +38,8 @@ __all__ = [
     "LearnedPositions",
     "MultiHeadAttention",
     "OutputProjection",
+    "Recurrent",
+    "Remembered",
     "Residual",
     "SelfAttention",
     "SingleHeadAttention",

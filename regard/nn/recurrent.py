@@ -1,0 +1,198 @@
+"""Recurrent layers over a padded batch: cells in a loop, or torch's packed kernels."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.nn.cells import GATES, STEPS, CellKind, CellState, CellWeights, Nonlinearity
+from regard.nn.trace import Trace, at
+
+FAST = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+class Recurrent(nn.Module):
+    """n_layers of cells over time, in one direction or both: outputs, and the state after the end.
+
+        forward    h₁ → h₂ → h₃ → …        the state past a sequence's end is held: its
+        backward   h₁ ← h₂ ← h₃ ← …        final state is taken at its own length, never
+                                           from padding
+
+    The fast path is torch's kernel on packed sequences; the reference path, taken by fast=False or
+    with a trace, steps through time with the written-out cell. Both use the same weights.
+    """
+
+    def __init__(
+        self,
+        kind: CellKind,
+        d_input: int,
+        d_model: int,
+        *,
+        n_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        nonlinearity: Nonlinearity = "tanh",
+        fast: bool = True,
+    ) -> None:
+        super().__init__()
+        if kind not in GATES:
+            raise ValueError(f"kind={kind!r} is not one of {', '.join(GATES)}")
+        self.kind: CellKind = kind
+        self.d_model = d_model
+        self.n_layers = n_layers
+        self.directions = 2 if bidirectional else 1
+        self.between = nn.Dropout(dropout)
+        self.fast = fast
+        self.options = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
+        self.layers = FAST[kind](
+            d_input,
+            d_model,
+            n_layers,
+            batch_first=True,
+            bidirectional=bidirectional,
+            dropout=dropout if n_layers > 1 else 0.0,
+            **self.options,
+        )
+        self._initialise()
+
+    @property
+    def d_output(self) -> int:
+        """The width of the outputs: both directions side by side."""
+        return self.d_model * self.directions
+
+    def _initialise(self) -> None:
+        """Orthogonal recurrent weights keep the length of what they turn (Saxe et al. 2014).
+
+        Biases are zero, but an LSTM's forget gate starts open (Jozefowicz et al. 2015).
+        """
+        for name, weight in self.layers.named_parameters():
+            with torch.no_grad():
+                for gate, block in zip(
+                    GATES[self.kind], weight.chunk(len(GATES[self.kind])), strict=True
+                ):
+                    if name.startswith("weight_hh"):
+                        nn.init.orthogonal_(block)
+                    elif name.startswith("weight_ih"):
+                        nn.init.xavier_uniform_(block)
+                    else:
+                        block.fill_(1.0 if gate == "forget" and name.startswith("bias_ih") else 0.0)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B L I"],
+        lengths: Int[Tensor, "B"] | None = None,
+        *,
+        initial: CellState | None = None,
+        trace: Trace | None = None,
+    ) -> tuple[Float[Tensor, "B L O"], CellState]:
+        """Outputs (zeros past each length) and the final state, B N D each: N layers × directions.
+
+        lengths: how many steps of each row are real, 0 allowed; None where all are.
+        """
+        if initial is None:
+            shape = (x.size(0), self.n_layers * self.directions, self.d_model)
+            zero = x.new_zeros(shape)
+            initial = (zero, zero) if self.kind == "lstm" else (zero,)
+        if self.fast and trace is None:
+            return self._fast(x, lengths, initial)
+        return self._reference(x, lengths, initial, trace)
+
+    def _fast(
+        self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None, initial: CellState
+    ) -> tuple[Float[Tensor, "B L O"], CellState]:
+        """By torch's kernel, which sees no padding: the sequences are packed."""
+        start = tuple(part.transpose(0, 1).contiguous() for part in initial)  # N B D
+        given = start if self.kind == "lstm" else start[0]
+        if lengths is None:
+            outputs, final = self.layers(x, given)
+        else:
+            # The kernel takes no empty sequence: give it one step, and undo it.
+            packed = pack_padded_sequence(
+                x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+            )
+            packed_outputs, final = self.layers(packed, given)
+            outputs, _ = pad_packed_sequence(
+                packed_outputs, batch_first=True, total_length=x.size(1)
+            )
+        states = tuple(
+            part.transpose(0, 1) for part in (final if self.kind == "lstm" else (final,))
+        )
+        if lengths is None:
+            return outputs, states
+        there = (lengths > 0)[:, None, None]  # B 1 1
+        return outputs * there, tuple(
+            torch.where(there, new, old) for new, old in zip(states, initial, strict=True)
+        )
+
+    def _reference(
+        self,
+        x: Float[Tensor, "B L I"],
+        lengths: Int[Tensor, "B"] | None,
+        initial: CellState,
+        trace: Trace | None,
+    ) -> tuple[Float[Tensor, "B L O"], CellState]:
+        """Layer after layer, direction after direction, step after step."""
+        L = x.size(1)
+        steps = torch.arange(L, device=x.device)
+        real = (
+            steps[None, :] < (x.new_full((x.size(0),), L) if lengths is None else lengths)[:, None]
+        )
+        finals: list[CellState] = []
+        for layer in range(self.n_layers):
+            if layer > 0:
+                x = self.between(x)
+            sides = []
+            for direction in range(self.directions):
+                number = layer * self.directions + direction
+                where = f"layers.{layer}.{'backward' if direction else 'forward'}"
+                outputs, state = self._one_direction(
+                    x,
+                    real,
+                    tuple(part[:, number] for part in initial),
+                    self._weights(layer, direction),
+                    reverse=direction == 1,
+                    trace=at(trace, where),
+                )
+                sides.append(outputs)
+                finals.append(state)
+            x = torch.cat(sides, dim=-1)  # B L O
+        return x, tuple(torch.stack(parts, dim=1) for parts in zip(*finals, strict=True))
+
+    def _one_direction(
+        self,
+        x: Float[Tensor, "B L I"],
+        real: Bool[Tensor, "B L"],
+        state: CellState,
+        weights: CellWeights,
+        *,
+        reverse: bool,
+        trace: Trace | None,
+    ) -> tuple[Float[Tensor, "B L D"], CellState]:
+        """One layer in one direction; where a step is padding, the state is held."""
+        L = x.size(1)
+        found: list[Tensor] = [x.new_empty(0)] * L
+        gates: list[dict[str, Tensor]] = [{}] * L
+        for step in reversed(range(L)) if reverse else range(L):
+            looked = None if trace is None else Trace()
+            new = STEPS[self.kind](x[:, step], state, weights, trace=looked, **self.options)
+            here = real[:, step, None]  # B 1
+            state = tuple(torch.where(here, one, old) for one, old in zip(new, state, strict=True))
+            found[step] = new[0] * here
+            if looked is not None:
+                gates[step] = looked[""]
+        if trace is not None:
+            trace.record(
+                **{name: torch.stack([one[name] for one in gates], 1) for name in gates[0]}
+            )
+            trace.record(mask=real)
+        return torch.stack(found, dim=1), state
+
+    def _weights(self, layer: int, direction: int) -> CellWeights:
+        """The weights of one layer and direction, as torch names them."""
+        end = f"_l{layer}{'_reverse' if direction else ''}"
+        return CellWeights(
+            *(
+                getattr(self.layers, f"{name}{end}")
+                for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+        )

@@ -1,0 +1,98 @@
+"""Recurrent layers: fast equals reference, whatever the lengths; padding is never seen."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.nn import Recurrent, Trace
+
+ALL = list(itertools.product(["rnn", "gru", "lstm"], [False, True], [1, 2, 3]))
+
+
+def both(kind, bidirectional, n_layers, **options) -> tuple[Recurrent, Recurrent]:
+    shared = {"n_layers": n_layers, "bidirectional": bidirectional} | options
+    fast, reference = (Recurrent(kind, 5, 4, fast=fast, **shared) for fast in (True, False))
+    reference.load_state_dict(fast.state_dict())
+    return fast.eval(), reference.eval()
+
+
+@pytest.mark.parametrize(("kind", "bidirectional", "n_layers"), ALL)
+@pytest.mark.parametrize("lengths", [[6, 6, 6, 6], [2, 6, 1, 4], [3, 0, 6, 1], None])
+def test_fast_equals_reference_forward_and_gradient(kind, bidirectional, n_layers, lengths) -> None:
+    torch.manual_seed(1)
+    layers = both(kind, bidirectional, n_layers)
+    x = torch.randn(4, 6, 5)
+    found = []
+    for layer in layers:
+        leaf = x.clone().requires_grad_()
+        outputs, final = layer(leaf, None if lengths is None else torch.tensor(lengths))
+        assert outputs.shape == (4, 6, layer.d_output)
+        assert all(part.shape == (4, n_layers * layer.directions, 4) for part in final)
+        (outputs.square().sum() + sum(part.sum() for part in final)).backward()
+        weights = [p.grad for p in layer.parameters()]
+        found.append([outputs, *final, leaf.grad, *weights])
+    for fast, reference in zip(*found, strict=True):
+        torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-4)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 7), min_size=1, max_size=5),
+    kind=st.sampled_from(["gru", "lstm"]),
+)
+def test_a_batch_equals_its_rows_and_padding_is_never_seen(lengths, kind) -> None:
+    torch.manual_seed(2)
+    for layer in both(kind, True, 2):
+        x = torch.randn(len(lengths), 8, 5)
+        outputs, final = layer(x, torch.tensor(lengths))
+        for row, length in enumerate(lengths):
+            assert outputs[row, length:].abs().sum() == 0
+            if length == 0:
+                assert all(part[row].abs().sum() == 0 for part in final)
+                continue
+            alone, end = layer(x[row : row + 1, :length])
+            torch.testing.assert_close(outputs[row, :length], alone[0], atol=1e-5, rtol=1e-4)
+            for part, single in zip(final, end, strict=True):
+                torch.testing.assert_close(part[row], single[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+def test_the_state_carries_a_sequence_across_pieces(kind) -> None:
+    for layer in both(kind, False, 2):
+        x = torch.randn(3, 7, 5)
+        whole, end = layer(x)
+        first, state = layer(x[:, :3])
+        second, state = layer(x[:, 3:], initial=state)
+        torch.testing.assert_close(torch.cat([first, second], dim=1), whole, atol=1e-5, rtol=1e-4)
+        for one, other in zip(state, end, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_a_trace_shows_every_gate_at_every_step() -> None:
+    layer, trace = Recurrent("lstm", 5, 4, n_layers=2, bidirectional=True).eval(), Trace()
+    x, lengths = torch.randn(2, 6, 5), torch.tensor([6, 3])
+    outputs, _ = layer(x, lengths, trace=trace)
+    torch.testing.assert_close(outputs, layer(x, lengths)[0], atol=1e-5, rtol=1e-4)
+    assert list(trace) == [
+        f"layers.{number}.{side}" for number in (0, 1) for side in ("forward", "backward")
+    ]
+    assert trace["layers.1.backward"]["forget"].shape == (2, 6, 4)
+    assert trace["layers.0.forward"]["mask"].sum(dim=1).tolist() == [6, 3]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_dropout_acts_between_layers_in_training_alone(fast: bool) -> None:
+    layer, x = Recurrent("gru", 5, 4, n_layers=2, dropout=0.5, fast=fast), torch.randn(1, 3, 5)
+    layer.train()
+    assert not layer(x)[0].equal(layer(x)[0])
+    layer.eval()
+    assert layer(x)[0].equal(layer(x)[0])
+
+
+def test_recurrent_weights_start_orthogonal_and_the_forget_gate_open() -> None:
+    layer = Recurrent("lstm", 5, 4)
+    for block in layer.layers.weight_hh_l0.chunk(4):
+        torch.testing.assert_close(block @ block.T, torch.eye(4), atol=1e-5, rtol=0)
+    assert layer.layers.bias_ih_l0.tolist() == [0] * 4 + [1] * 4 + [0] * 8
