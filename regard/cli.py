@@ -209,7 +209,7 @@ def verify(
     checks = verification.checks(None if run is None else _open(run, "cpu"))
     failed = 0
     results = []
-    width = 74
+    width = 84
     for check in checks:
         difference = check.difference()
         holds = difference <= check.tolerance

@@ -68,18 +68,26 @@ class Tokenizer(Section):
 class Model(Section):
     """What is trained."""
 
-    kind: Literal["transformer"] = Field("transformer", description="the architecture")
+    kind: Literal["transformer", "rnn", "gru", "lstm"] = Field(
+        "transformer", description="the Transformer, or a recurrent encoder-decoder of these cells"
+    )
     d_model: int = Field(64, ge=1, description="D: the width of the model")
     n_layers: int = Field(2, ge=1, description="layers of the encoder, and of the decoder")
-    n_heads: int = Field(4, ge=1, description="H: attention heads; must divide d_model")
-    d_ff: int = Field(256, ge=1, description="F: the width of the feed-forward network")
-    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and on every sub-layer")
+    n_heads: int = Field(4, ge=1, description="H: heads of a Transformer; must divide d_model")
+    d_ff: int = Field(256, ge=1, description="F: the width of a Transformer's feed-forward network")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="on embeddings and on every sub-layer or recurrent layer"
+    )
     attention_dropout: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="on attention weights; above 0 a slower kernel is used on a CPU",
+        description="on a Transformer's attention weights; above 0 a CPU uses a slower kernel",
     )
+    attention: Literal["none", "bahdanau", "luong-dot", "luong-general", "luong-concat"] = Field(
+        "bahdanau", description="how a recurrent decoder looks at the source"
+    )
+    bidirectional: bool = Field(True, description="a recurrent encoder reads in both directions")
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each sub-layer, or after its sum as in the paper"
     )
@@ -102,11 +110,16 @@ class Model(Section):
         return {True: "all", False: "none"}[value] if isinstance(value, bool) else value
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> "Model":
-        if self.d_model % self.n_heads:
+    def _width_divides(self) -> "Model":
+        if self.kind == "transformer" and self.d_model % self.n_heads:
             raise ValueError(
                 f"n_heads={self.n_heads} does not divide d_model={self.d_model}; "
                 f"it may be {_listed(str(n) for n in range(1, 65) if self.d_model % n == 0)}"
+            )
+        if self.kind != "transformer" and self.bidirectional and self.d_model % 2:
+            raise ValueError(
+                f"d_model={self.d_model} is odd: a bidirectional encoder gives half of it to each "
+                f"direction"
             )
         return self
 
@@ -135,6 +148,12 @@ class Train(Section):
     clip: float = Field(1.0, ge=0, description="the largest gradient norm; 0 does not clip")
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="ε: spread over all C classes as ε/C"
+    )
+    teacher_forcing: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="how often a recurrent decoder is trained on the true last token",
     )
     eval_every: int = Field(500, ge=1, description="updates between evaluations on valid")
     save_every: int = Field(500, ge=1, description="updates between checkpoints")
@@ -283,7 +302,7 @@ def _choices(kind: Any) -> str:
     """A type as a person reads it: its choices, or the kind of value."""
     if get_origin(kind) is Literal:
         return " | ".join(map(str, get_args(kind)))
-    names = {int: "whole number", float: "number", str: "text"}
+    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
     return next(names[one] for one in (kind, *get_args(kind)) if one in names)
 
 

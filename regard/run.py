@@ -22,7 +22,7 @@ from regard.config import Config, Decode
 from regard.data.synthetic import Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.models import Transformer
+from regard.models import EncoderDecoder
 from regard.nn import Trace
 from regard.tasks import TASKS, Prediction, Translate
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
@@ -51,7 +51,7 @@ class Run:
     path: Path
     config: Config
     task: Translate
-    model: Transformer
+    model: EncoderDecoder
     engine: Engine
 
     @property
@@ -218,7 +218,7 @@ def _metadata(task: Translate) -> dict[str, str]:
     return {"tokenizer": task.tokenizer.hash}
 
 
-def _save_best(out: Path, model: Transformer, task: Translate) -> None:
+def _save_best(out: Path, model: EncoderDecoder, task: Translate) -> None:
     with writing(out / "model.safetensors") as aside:
         write_tensors(aside, weights(model), metadata=_metadata(task))
 

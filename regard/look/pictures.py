@@ -39,13 +39,14 @@ STYLE: Any = {
 
 
 def draw(run: Run) -> list[Path]:
-    """curves.png and attention.png of a run; their paths."""
-    example = run.task.sources["test"].pairs()[1][0]
+    """curves.png of a run, and attention.png of one example if it attends; their paths."""
+    example = run.task.sources["test"].pairs()[:2][-1][0]
+    trace = run.trace(example)
     with plt.rc_context(STYLE):
-        return [
-            _save(curves(run.metrics(), run.config), run.path / "curves.png"),
-            _save(attention(run.trace(example)), run.path / "attention.png"),
-        ]
+        found = [_save(curves(run.metrics(), run.config), run.path / "curves.png")]
+        if trace.attention():
+            found.append(_save(attention(trace), run.path / "attention.png"))
+    return found
 
 
 def curves(metrics: list[dict[str, Any]], config: Config) -> Figure:

@@ -1,5 +1,9 @@
 """Parts assembled into models."""
 
-from regard.models.transformer import Transformer, TransformerState
+from regard.models.seq2seq import AttentionSeq2Seq
+from regard.models.transformer import Transformer
 
-__all__ = ["Transformer", "TransformerState"]
+EncoderDecoder = Transformer | AttentionSeq2Seq
+"""A model that reads a source and scores a target: it is called alike, and can step."""
+
+__all__ = ["AttentionSeq2Seq", "EncoderDecoder", "Transformer"]

@@ -184,7 +184,6 @@ class Recurrent(nn.Module):
             trace.record(
                 **{name: torch.stack([one[name] for one in gates], 1) for name in gates[0]}
             )
-            trace.record(mask=real)
         return torch.stack(found, dim=1), state
 
     def _weights(self, layer: int, direction: int) -> CellWeights:

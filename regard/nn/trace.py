@@ -8,6 +8,7 @@ scope of it and records what it computed:
 
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 
 Record = dict[str, Tensor]
@@ -35,6 +36,13 @@ class Trace:
         found.update(
             {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
         )
+
+    def join(self, steps: list["Trace"]) -> None:
+        """Keep traces of single steps, one after another along time, the last axis but one."""
+        for path in steps[0].records if steps else ():
+            scope = self.at(path)
+            for name in steps[0][path]:
+                scope.record(**{name: torch.cat([step[path][name] for step in steps], dim=-2)})
 
     def __getitem__(self, path: str) -> Record:
         if path not in self.records:

@@ -16,7 +16,8 @@ from regard.data.tokenizer import END, START, Tokenizer
 from regard.decoding import Hypothesis, beam_search, greedy
 from regard.errors import UserError
 from regard.metrics.exact import exact_match
-from regard.models import Transformer
+from regard.models import EncoderDecoder
+from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.training.engine import Engine
 from regard.training.loss import Sums, token_sums
@@ -57,26 +58,17 @@ class Translate:
         texts = (text for pair in pairs for text in pair)
         return Tokenizer.train(texts, vocab_size=self.config.tokenizer.vocab_size)
 
-    def build_model(self) -> Transformer:
+    def build_model(self) -> EncoderDecoder:
         """The model that the configuration asks for, its weights drawn from the seed."""
         torch.manual_seed(self.config.seed)
-        model, vocab = self.config.model, len(self.tokenizer)
-        return Transformer(
-            vocab,
-            vocab,
-            d_model=model.d_model,
-            n_layers=model.n_layers,
-            n_heads=model.n_heads,
-            d_ff=model.d_ff,
-            dropout=model.dropout,
-            attention_dropout=model.attention_dropout,
-            norm=model.norm,
-            positions=model.positions,
-            max_length=self.longest_output,
-            activation=model.activation,
-            tie_embeddings=model.tie_embeddings,
-            fast=model.cell == "fast",
+        return encoder_decoder(
+            self.config, vocab=len(self.tokenizer), max_length=self.longest_output
         )
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the model has only so many positions."""
+        return self.config.model.kind == "transformer" and self.config.model.positions == "learned"
 
     @property
     def longest_output(self) -> int:
@@ -117,7 +109,7 @@ class Translate:
 
     def evaluate(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         split: Split,
         *,
         engine: Engine,
@@ -142,7 +134,7 @@ class Translate:
 
     def predict(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         lines: Sequence[str],
         *,
         engine: Engine,
@@ -153,7 +145,7 @@ class Translate:
         for number, line in enumerate(lines, start=1):
             self.check(line, where=f"{name}:{number}")
         decode = decode or self.config.decode
-        if self.config.model.positions == "learned" and decode.max_new_tokens > self.longest_output:
+        if self.has_limit and decode.max_new_tokens > self.longest_output:
             raise UserError(
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
                 f"positions that this model learned."
@@ -186,7 +178,7 @@ class Translate:
             )
 
     def _decode(
-        self, model: Transformer, sources: list[Ids], decode: Decode, engine: Engine
+        self, model: EncoderDecoder, sources: list[Ids], decode: Decode, engine: Engine
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source; lines of like length are decoded together."""
         order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
@@ -199,7 +191,7 @@ class Translate:
                     found[row] = hypotheses
         return found
 
-    def trace(self, model: Transformer, text: str, *, engine: Engine) -> Trace:
+    def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text and writes its answer."""
         self.check(text, where="trace")
         source = source_batch(self.tokenizer.encode([text])).to(engine.device)
@@ -221,7 +213,7 @@ class Translate:
         return trace
 
 
-def search(model: Transformer, source: torch.Tensor, decode: Decode) -> list[list[Hypothesis]]:
+def search(model: EncoderDecoder, source: torch.Tensor, decode: Decode) -> list[list[Hypothesis]]:
     """The hypotheses of each source, by the strategy that is asked for."""
     if decode.strategy == "greedy":
         found = greedy(model, source, start=START, end=END, max_new_tokens=decode.max_new_tokens)

@@ -6,16 +6,14 @@
 from regard.run import Run
 from regard.verify.against_torch import torch_checks
 from regard.verify.check import Check
-from regard.verify.within import decoding_checks, model_checks, random_model, run_checks
+from regard.verify.within import decoding_checks, model_checks, random_models, run_checks
 
 __all__ = ["Check", "checks"]
 
 
 def checks(run: Run | None = None) -> list[Check]:
     """All equalities, on small random models; and on a run's own model, if one is given."""
-    within = [
-        check
-        for norm in ("pre", "post")
-        for check in model_checks(random_model(norm=norm), label=f"Transformer ({norm}-norm)")
-    ]
-    return [*torch_checks(), *within, *decoding_checks(), *(run_checks(run) if run else [])]
+    found = list(torch_checks())
+    for label, model in random_models().items():
+        found += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
+    return found + (list(run_checks(run)) if run else [])

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +13,11 @@ from torch import Tensor
 from regard.data.batches import Ids, pad
 from regard.data.tokenizer import END, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
-from regard.models import Transformer
+from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
+from regard.models.seq2seq import AttentionKind
 from regard.nn import Trace
+from regard.nn.alignment import KINDS as ALIGNMENTS
+from regard.nn.cells import CellKind
 from regard.nn.residual import NormPlace
 from regard.run import Run
 from regard.training.files import read_weights, weights, write_tensors
@@ -24,12 +28,33 @@ SOURCES = [[4, 5, 6, 7, END], [8, 9, END], [11, 4, 10, END], [5, END]]
 TARGETS = [[START, 5, 6], [START, 4, 4, 9, 7], [START, 10], [START, 8, 8]]
 
 
-def random_model(*, norm: NormPlace = "pre") -> Transformer:
-    """A small model with weights large enough that its predictions differ."""
+def random_models() -> dict[str, EncoderDecoder]:
+    """Small models of every kind, with weights large enough that their predictions differ."""
+    norms: tuple[NormPlace, ...] = ("pre", "post")
+    kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
+    attentions: tuple[AttentionKind, ...] = ("none", *ALIGNMENTS)
+    found: dict[str, EncoderDecoder] = {}
+    for norm in norms:
+        found[f"Transformer ({norm}-norm)"] = Transformer(
+            VOCAB,
+            VOCAB,
+            d_model=32,
+            n_layers=2,
+            n_heads=4,
+            d_ff=64,
+            norm=norm,
+            tie_embeddings="all",
+        )
+    for kind in kinds:
+        for attention in attentions:
+            found[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
+                VOCAB, VOCAB, kind=kind, attention=attention, d_model=32, n_layers=2
+            )
+    return {name: _shaken(model) for name, model in found.items()}
+
+
+def _shaken(model: EncoderDecoder) -> EncoderDecoder:
     torch.manual_seed(3)
-    model = Transformer(
-        VOCAB, VOCAB, d_model=32, n_layers=2, n_heads=4, d_ff=64, norm=norm, tie_embeddings="all"
-    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -37,7 +62,7 @@ def random_model(*, norm: NormPlace = "pre") -> Transformer:
 
 
 def model_checks(
-    model: Transformer,
+    model: EncoderDecoder,
     *,
     label: str,
     sources: list[Ids] = SOURCES,
@@ -71,14 +96,14 @@ def model_checks(
 
 
 @torch.inference_mode()
-def fast_against_reference(model: Transformer, source: Tensor, target: Tensor) -> float:
+def fast_against_reference(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """A trace takes the reference path everywhere."""
     fast, reference = model(source, target), model(source, target, trace=Trace())
     return largest([(_real(fast, target), _real(reference, target))])
 
 
 @torch.inference_mode()
-def batch_against_singles(model: Transformer, sources: list[Ids], targets: list[Ids]) -> float:
+def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: list[Ids]) -> float:
     together = model(pad(sources), pad(targets))
     return largest(
         (together[row, : len(target)], model(pad([source]), pad([target]))[0])
@@ -87,10 +112,10 @@ def batch_against_singles(model: Transformer, sources: list[Ids], targets: list[
 
 
 @torch.inference_mode()
-def cached_against_uncached(model: Transformer, source: Tensor, target: Tensor) -> float:
+def cached_against_uncached(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Token by token with a cache, and all at once without."""
     at_once = model(source, target)
-    state = model.start(source)
+    state: Any = model.start(source)
     stepped = []
     for position in range(target.size(1)):
         scores, state = model.step(target[:, position], state)
@@ -99,7 +124,7 @@ def cached_against_uncached(model: Transformer, source: Tensor, target: Tensor) 
 
 
 @torch.inference_mode()
-def future_against_past(model: Transformer, source: Tensor, target: Tensor) -> float:
+def future_against_past(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Another token at position t changes no score before t: not by a bit."""
     before = model(source, target)
     differences = []
@@ -111,14 +136,14 @@ def future_against_past(model: Transformer, source: Tensor, target: Tensor) -> f
 
 
 @torch.inference_mode()
-def more_padding(model: Transformer, source: Tensor, target: Tensor) -> float:
+def more_padding(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     wide = F.pad(source, (0, 2)), F.pad(target, (0, 1))
     scores = model(*wide)[:, : target.size(1)]
     return largest([(_real(scores, target), _real(model(source, target), target))])
 
 
 @torch.inference_mode()
-def saved_and_loaded(model: Transformer, source: Tensor, target: Tensor) -> float:
+def saved_and_loaded(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Weights written to a file and read into a model of zeros."""
     before = model(source, target)
     with tempfile.TemporaryDirectory() as folder:
@@ -141,22 +166,25 @@ def _beam(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
     return beam_search(stepper, source, start=START, end=END, max_new_tokens=8, beam=4, n_best=4)
 
 
-def decoding_checks() -> Iterator[Check]:
+def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
     """Decoders with and without a cache, in a batch and alone: the same tokens and scores."""
-    model = random_model()
     for name, search in {"greedy": _greedy, "beam 4": _beam}.items():
-        yield Check(f"{name}: cached = uncached", partial(search_replayed, search, model))
         yield Check(
-            f"{name}: a batch = its rows one by one", partial(search_one_by_one, search, model)
+            f"{label}: {name}, cached = uncached",
+            partial(search_replayed, search, model),
+        )
+        yield Check(
+            f"{label}: {name}, a batch = its rows one by one",
+            partial(search_one_by_one, search, model),
         )
 
 
-def search_replayed(search: Search, model: Transformer) -> float:
+def search_replayed(search: Search, model: EncoderDecoder) -> float:
     """With the cache, and computing the whole sequence again at every step."""
     return _hypotheses(search(model, pad(SOURCES)), search(Replay(model), pad(SOURCES)))
 
 
-def search_one_by_one(search: Search, model: Transformer) -> float:
+def search_one_by_one(search: Search, model: EncoderDecoder) -> float:
     return _hypotheses(
         search(model, pad(SOURCES)), [search(model, pad([row]))[0] for row in SOURCES]
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding import Hypothesis, Replay, beam_search, greedy, length_penalty
-from regard.verify.within import SOURCES, random_model
+from regard.verify.within import SOURCES, random_models
 
 START, END = 1, 2
 
@@ -121,10 +121,11 @@ def test_a_batch_decodes_as_its_rows_do(seeds, beam) -> None:
     ]
 
 
-def test_cached_decoding_equals_uncached() -> None:
+@pytest.mark.parametrize("name", random_models())
+def test_cached_decoding_equals_uncached(name: str) -> None:
     from regard.data.batches import pad
 
-    model, options = random_model(), {"start": START, "end": END, "max_new_tokens": 10}
+    model, options = random_models()[name], {"start": START, "end": END, "max_new_tokens": 10}
     source = pad(SOURCES)
     for search in (greedy, beam_search):
         cached, replayed = (

@@ -1,0 +1,182 @@
+"""Encoder-decoder of recurrent layers with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.nn.alignment import Alignment, AlignmentKind, Remembered
+from regard.nn.cells import CellKind, CellState
+from regard.nn.embedding import OutputProjection, TokenEmbedding
+from regard.nn.masks import PADDING
+from regard.nn.recurrent import Recurrent
+from regard.nn.trace import Trace, at
+
+AttentionKind = Literal["none"] | AlignmentKind
+Tying = Literal["none", "output", "all"]
+
+
+@dataclass(frozen=True)
+class Seq2SeqState:
+    """Where decoding stands; a step makes a new one."""
+
+    cells: CellState
+    """Of the decoder's layers: B N D each."""
+    fed: Float[Tensor, "B D"]
+    """h̃: what attention made of the last step; scored, and fed into the next one."""
+    memory: Remembered | None
+    mask: Bool[Tensor, "B S"]
+
+    def select(self, rows: Int[Tensor, "N"]) -> "Seq2SeqState":
+        return Seq2SeqState(
+            tuple(part[rows] for part in self.cells),
+            self.fed[rows],
+            None if self.memory is None else self.memory.select(rows),
+            self.mask[rows],
+        )
+
+
+class AttentionSeq2Seq(nn.Module):
+    """Scores of the next target token, given the source and the target so far.
+
+        source ─ embedding ─ encoder (both ways) ─ memory m₁ … m_S
+                                     │                   │
+                              bridge to the state    attention
+                                     │                   │
+        yₜ₋₁ ─ embedding ─┬─ decoder ┴─ hₜ ──────── context cₜ
+              h̃ₜ₋₁ ───────┘                   h̃ₜ = tanh(W [cₜ; hₜ]) ─ output projection ─ scores
+
+    h̃ is fed into the next step (input feeding, Luong et al. 2015, §3.3), so that the decoder knows
+    where it has looked. attention="none" leaves context and feeding out: all that the decoder knows
+    of the source is the state it starts from.
+
+    teacher_forcing: how often, in training, a step is given the true token and not the model's own.
+    """
+
+    def __init__(
+        self,
+        src_vocab: int,
+        tgt_vocab: int,
+        *,
+        kind: CellKind = "lstm",
+        attention: AttentionKind = "bahdanau",
+        d_model: int = 256,
+        n_layers: int = 1,
+        bidirectional: bool = True,
+        dropout: float = 0.1,
+        teacher_forcing: float = 1.0,
+        tie_embeddings: Tying = "none",
+        fast: bool = True,
+    ) -> None:
+        super().__init__()
+        if tie_embeddings == "all" and src_vocab != tgt_vocab:
+            raise ValueError(
+                f"tie_embeddings='all' needs one vocabulary, and there are {src_vocab} source and "
+                f"{tgt_vocab} target tokens; 'output' ties the target side alone"
+            )
+        directions = 2 if bidirectional else 1
+        if d_model % directions:
+            raise ValueError(f"d_model={d_model} does not divide into two directions")
+        self.teacher_forcing = teacher_forcing
+        self.source_embedding = TokenEmbedding(src_vocab, d_model)
+        self.target_embedding = (
+            self.source_embedding if tie_embeddings == "all" else TokenEmbedding(tgt_vocab, d_model)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = Recurrent(
+            kind,
+            d_model,
+            d_model // directions,
+            n_layers=n_layers,
+            bidirectional=bidirectional,
+            dropout=dropout,
+            fast=fast,
+        )
+        self.bridge = nn.Linear(d_model, d_model)
+        self.attention = (
+            None if attention == "none" else Alignment(attention, d_model, self.encoder.d_output)
+        )
+        self.decoder = Recurrent(
+            kind,
+            d_model if self.attention is None else 2 * d_model,
+            d_model,
+            n_layers=n_layers,
+            dropout=dropout,
+            fast=fast,
+        )
+        if self.attention is not None:
+            self.combine = nn.Linear(2 * d_model, d_model, bias=False)
+        self.output = OutputProjection(
+            tgt_vocab, d_model, tied=None if tie_embeddings == "none" else self.target_embedding
+        )
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Scores after each target token, step by step: attention at t needs what t − 1 saw."""
+        state = self._read(source, trace=trace)
+        embedded = self._embed(target, trace=at(trace, "target_embedding"))  # B T D
+        hidden: list[Tensor] = []
+        seen: list[Trace] = []
+        for position in range(target.size(1)):
+            x = embedded[:, position]
+            if hidden and self.training and torch.rand(()) >= self.teacher_forcing:
+                own = self.output(hidden[-1]).argmax(-1)  # B
+                x = self._embed(own[:, None])[:, 0]
+            looked = None if trace is None else Trace()
+            state = self._advance(x, state, trace=looked)
+            hidden.append(state.fed)
+            if looked is not None:
+                seen.append(looked)
+        if trace is not None:
+            trace.join(seen)
+        return self.output(torch.stack(hidden, dim=1), trace=at(trace, "output"))
+
+    def start(self, source: Int[Tensor, "B S"]) -> Seq2SeqState:
+        """Read the source: the state before the first target token."""
+        return self._read(source)
+
+    def step(
+        self, tokens: Int[Tensor, "B"], state: Seq2SeqState
+    ) -> tuple[Float[Tensor, "B V"], Seq2SeqState]:
+        """One more target token a row: scores of the one after it, and the next state."""
+        state = self._advance(self._embed(tokens[:, None])[:, 0], state)
+        return self.output(state.fed), state
+
+    def _embed(
+        self, tokens: Int[Tensor, "B T"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "B T D"]:
+        return self.dropout(self.target_embedding(tokens, trace=trace))
+
+    def _read(self, source: Int[Tensor, "B S"], *, trace: Trace | None = None) -> Seq2SeqState:
+        """Encode the source; its final state, both directions joined, starts the decoder."""
+        mask = source != PADDING  # B S
+        embedded = self.source_embedding(source, trace=at(trace, "source_embedding"))
+        memory, final = self.encoder(
+            self.dropout(embedded), mask.sum(dim=1), trace=at(trace, "encoder")
+        )
+        B, _, D = memory.shape
+        cells = tuple(torch.tanh(self.bridge(part.reshape(B, -1, D))) for part in final)  # B N D
+        remembered = None if self.attention is None else self.attention.remember(memory)
+        return Seq2SeqState(cells, memory.new_zeros(B, D), remembered, mask)
+
+    def _advance(
+        self, x: Float[Tensor, "B D"], state: Seq2SeqState, *, trace: Trace | None = None
+    ) -> Seq2SeqState:
+        """One step of the decoder, and what attention makes of it."""
+        if self.attention is not None:
+            x = torch.cat([x, state.fed], dim=-1)  # B 2D
+        outputs, cells = self.decoder(x[:, None], initial=state.cells, trace=at(trace, "decoder"))
+        hidden = outputs[:, 0]  # B D
+        if self.attention is not None and state.memory is not None:
+            context, _ = self.attention(
+                hidden, state.memory, mask=state.mask, trace=at(trace, "decoder.cross_attention")
+            )
+            hidden = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
+        return Seq2SeqState(cells, self.dropout(hidden), state.memory, state.mask)

@@ -1,0 +1,90 @@
+"""The recurrent encoder-decoder; its equalities stand in tests/parity."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import config, run
+from regard.models import AttentionSeq2Seq
+from regard.nn import Trace
+from regard.nn.alignment import KINDS
+from tests.conftest import TINY
+
+SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
+TARGET = torch.tensor([[1, 5, 6], [1, 8, 0]])
+
+
+def model(**options) -> AttentionSeq2Seq:
+    return AttentionSeq2Seq(9, 9, **({"d_model": 8} | options))
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("attention", ["none", *KINDS])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_every_cell_and_attention_trains_every_weight(kind, attention, bidirectional) -> None:
+    made = model(kind=kind, attention=attention, bidirectional=bidirectional, n_layers=2)
+    scores = made(SOURCE, TARGET)
+    assert scores.shape == (2, 3, 9)
+    scores.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in made.parameters())
+
+
+def test_ties_share_one_weight() -> None:
+    sizes = [
+        sum(p.numel() for p in model(tie_embeddings=tie).parameters())
+        for tie in ("none", "output", "all")
+    ]
+    assert sizes == [sizes[0], sizes[0] - 72, sizes[0] - 144]
+    with pytest.raises(ValueError, match="9 source and 10 target"):
+        AttentionSeq2Seq(9, 10, tie_embeddings="all")
+
+
+def test_without_teacher_forcing_the_decoder_reads_its_own_tokens() -> None:
+    made = model(teacher_forcing=0.0, dropout=0.0)
+    other = TARGET.clone()
+    other[:, 1:] = 3  # what stands after <s> is not looked at
+    made.train()
+    assert made(SOURCE, TARGET).equal(made(SOURCE, other))
+    made.eval()  # scoring a given target always reads it
+    assert not made(SOURCE, TARGET).equal(made(SOURCE, other))
+
+
+def test_a_trace_shows_gates_and_attention_over_time() -> None:
+    made, trace = model(kind="lstm", n_layers=2).eval(), Trace()
+    made(SOURCE, TARGET, trace=trace)
+    assert trace["encoder.layers.1.backward"]["forget"].shape == (2, 4, 4)
+    assert trace["decoder.layers.0.forward"]["input"].shape == (2, 3, 8)
+    weights = trace.attention()["decoder.cross_attention"]
+    assert weights.shape == (2, 1, 3, 4)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 3))
+    assert weights[1, 0, :, 2:].abs().sum() == 0
+    assert trace.shapes()["output.scores"] == (2, 3, 9)
+
+
+def test_an_odd_width_does_not_divide_into_directions() -> None:
+    with pytest.raises(ValueError, match="d_model=9 does not divide"):
+        model(d_model=9)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+def test_the_same_loop_trains_it_and_the_same_run_opens_it(tmp_path: Path, kind: str) -> None:
+    settings = [
+        *TINY,
+        f"model.kind={kind}",
+        "model.attention=luong-general",
+        "train.teacher_forcing=0.5",
+    ]
+    run.train(config.load("sort", settings), tmp_path / "run")
+    opened = run.load(tmp_path / "run")
+    assert len(opened.predict(["3 1 2", "5 4"], beam=3)) == 2
+    assert "decoder.cross_attention" in opened.trace("3 1 2").attention()
+
+
+@pytest.mark.parametrize(("attention", "pictures"), [("none", 1), ("bahdanau", 2)])
+def test_a_run_is_drawn_with_what_it_has(tmp_path: Path, attention: str, pictures: int) -> None:
+    from regard import look
+
+    settings = [*TINY, "model.kind=gru", f"model.attention={attention}"]
+    made, _ = run.train(config.load("copy", settings), tmp_path / "run")
+    assert len(look.draw(made)) == pictures
