@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 RUN    := runs/$(RECIPE)
 
-.PHONY: demo test bench clean
+.PHONY: demo test clean
 
 demo: $(VENV)/.installed
 	@if [ -e $(RUN)/config.yaml ]; then resume=--resume; else resume=; fi; \

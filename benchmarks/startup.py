@@ -3,6 +3,7 @@
 python -m benchmarks.startup                     (about half a minute)
 """
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ COMMANDS = {
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(12):
         for name, arguments in COMMANDS.items():

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 from benchmarks.interleave import print_table
-from regard import config, run
+from regard import config
 from regard.data.synthetic import KINDS, TASKS
+from regard.train import train
 
 
 def kind_of(source: str) -> str:
@@ -33,9 +34,9 @@ def main() -> None:
             resolved = config.load(recipe, [f"seed={seed}"])
             with tempfile.TemporaryDirectory() as folder:
                 began = time.perf_counter()
-                trained, _ = run.train(resolved, Path(folder) / recipe)
+                trained, _ = train(resolved, Path(folder) / recipe)
                 minutes = (time.perf_counter() - began) / 60
-                pairs = trained.task.sources["test"].pairs()
+                pairs = trained.task.pairs("test")
                 found = trained.predict([source for source, _ in pairs])
             right: dict[str, list[bool]] = {kind.__name__: [] for kind in KINDS}
             for (source, target), output in zip(pairs, found, strict=True):

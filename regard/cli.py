@@ -1,6 +1,8 @@
 """The commands: parse, call, print. Heavy imports stand inside the commands."""
 
+import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +21,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Sequence models that you can look into.\n\n"
-    "Begin with: regard recipes, then regard train sort, then regard predict runs/sort.",
 )
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
@@ -45,6 +45,27 @@ LengthPenalty = Annotated[
     typer.Option(help="α: log-probabilities are divided by ((5 + length) / 6)^α."),
 ]
 MaxNewTokens = Annotated[int | None, typer.Option(help="Where to stop a line that does not end.")]
+
+
+def _print_version(asked: bool) -> bool:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"regard {version('regard')}")
+        raise typer.Exit()
+    return asked
+
+
+@app.callback()
+def regard(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version)
+    ] = False,
+) -> None:
+    """Sequence models that you can look into.
+
+    Begin with: regard recipes, then regard train sort, then regard predict runs/sort.
+    """
 
 
 @app.command()
@@ -94,7 +115,7 @@ def train(
             "--keys",
             help="List every key that -s takes and what it means.",
             is_eager=True,
-            callback=lambda asked: _print_keys() if asked else None,
+            callback=lambda asked: _print_keys() if asked else False,
         ),
     ] = False,
 ) -> None:
@@ -104,20 +125,29 @@ def train(
     bit, as a run that was never stopped.
     """
     from regard import config, look
-    from regard import run as runs
+    from regard import train as training
+    from regard.run import read_config
     from regard.training.engine import make_engine
 
     resolved = config.load(recipe, settings or ())
-    place = out or Path("runs") / (resolved.recipe or Path(recipe).stem)
+    place = out or Path("runs") / Path(recipe).stem
+    if resume:  # what is not given stays as the run has it
+        began = read_config(place)
+        if began.recipe != resolved.recipe:
+            raise UserError(f"{place} is a run of {began.recipe!r}, not of {resolved.recipe!r}.")
+        resolved = config.override(began, settings or (), where=str(place))
+    if data is not None:
+        resolved.data.directory = str(data.resolve())
     engine = make_engine(device=device, precision=precision, compiled=compiled)
-    run, stopped = runs.train(resolved, place, resume=resume, engine=engine, data=data)
-    if stopped is not None and stopped.startswith("stopped by"):
-        _tell(f"{stopped[0].upper()}{stopped[1:]}; a checkpoint is saved. Go on with:")
+    run, stop = training.train(resolved, place, resume=resume, engine=engine, told=_tell)
+    for sentence in run.losses():
+        _tell(sentence)
+    if stop is not None and stop.signal is not None:
+        _tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
         _tell("  " + _resume_command(sys.argv[1:]))
-        raise typer.Exit(130 if "INT" in stopped else 143)
-    if stopped is not None:
-        _tell(f"Stopped early: {stopped}.")
-    _tell_skipped(run)
+        raise typer.Exit(128 + stop.signal)
+    if stop is not None:
+        _tell(f"Stopped early: {stop.reason}.")
     pictures = look.draw(run)
     _tell(f"The best weights are in {place / 'model.safetensors'}.")
     _tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
@@ -141,7 +171,8 @@ def evaluate(
         strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
     )
     result = opened.evaluate(split, **decoding)
-    _tell_skipped(opened)
+    for sentence in opened.losses():
+        _tell(sentence)
     if as_json:
         _print_json(result)
         return
@@ -182,9 +213,11 @@ def predict(
         n_best=n_best,
         max_new_tokens=max_new_tokens,
     )
-    if file is None and sys.stdin.isatty():
+    if file is None and sys.stdin is not None and sys.stdin.isatty():
         _tell("Write a line an input, then end with Ctrl-D.")
     name = "standard input" if file is None else str(file)
+    if file is None and sys.stdin is None:
+        raise UserError("standard input is closed; give a FILE.")
     lines = decode_lines(sys.stdin.buffer.read(), name=name) if file is None else read_lines(file)
     found = opened.predictions(lines, decoding=decoding, name=name)
     if as_json:
@@ -193,7 +226,10 @@ def predict(
         for one in found:
             print("\t".join(one.outputs))
     empty = sum(not one.outputs for one in found)
-    _tell(f"{len(found):,} lines" + (f", {empty:,} of them empty" if empty else ""))
+    _tell(
+        f"{len(found):,} line{'s' if len(found) != 1 else ''}"
+        + (f", {empty:,} of them empty" if empty else "")
+    )
 
 
 @app.command()
@@ -251,13 +287,6 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _tell_skipped(run: "Run") -> None:
-    """How many lines were left out, where that was asked for."""
-    for source in run.task.sources.values():
-        if source.skipped:
-            _tell(f"{source.path}: {source.skipped:,} lines that cannot be used were left out.")
-
-
 def _resume_command(arguments: list[str]) -> str:
     import shlex
 
@@ -282,7 +311,8 @@ def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
 
 def _tell(text: str) -> None:
     """Say something to the person, beside what goes to standard output."""
-    print(text, file=sys.stderr)
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
 
 
 def _fail(message: str) -> NoReturn:
@@ -291,11 +321,28 @@ def _fail(message: str) -> NoReturn:
 
 
 def main() -> None:
-    """The entry point: a user's mistake is one message and exit code 2."""
+    """The entry point: the user's mistake, or the system's refusal, is one message and code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     try:
-        app()
+        code = app(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not of the kind that the parser raises
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+            raise SystemExit(0) from None
+        _fail(f"{error.format_message().rstrip('.')}. See regard --help.")
+    raise SystemExit(code)

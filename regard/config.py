@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from regard.errors import UserError
 
@@ -25,6 +32,15 @@ class Section(BaseModel):
     """A group of keys."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: Any) -> Any:
+        """Python reads true as 1; a number is not meant by it."""
+        kind = cls.model_fields[info.field_name].annotation
+        if isinstance(value, bool) and {kind, *get_args(kind)} & {int, float, str}:
+            raise ValueError(f"{str(value).lower()} is not a value for it")
+        return value
 
     @field_validator("*")
     @classmethod
@@ -49,7 +65,10 @@ class Data(Section):
     train: str = Field("sort", description="a generator (sort, copy, reverse) or a file of pairs")
     valid: str = Field("sort", description="the same, to choose the best weights by")
     test: str = Field("sort", description="the same, to evaluate on")
-    max_length: int = Field(20, ge=1, description="the most tokens a line may have, on either side")
+    directory: str = Field("", description="where the files are; --data sets it")
+    max_length: int = Field(
+        20, ge=1, le=100_000, description="the most tokens a line may have, on either side"
+    )
     on_bad_line: Literal["error", "skip"] = Field(
         "error",
         description="a line that cannot be used: stop and name it, or leave it out and count it",
@@ -61,7 +80,10 @@ class Tokenizer(Section):
 
     kind: Literal["words"] = Field("words", description="words: what stands between spaces")
     vocab_size: int = Field(
-        32_000, ge=5, description="the most tokens to keep, the 4 special ones among them"
+        32_000,
+        ge=5,
+        le=10_000_000,
+        description="the most tokens to keep, the 4 special ones among them",
     )
 
 
@@ -71,10 +93,16 @@ class Model(Section):
     kind: Literal["transformer", "rnn", "gru", "lstm"] = Field(
         "transformer", description="the Transformer, or a recurrent encoder-decoder of these cells"
     )
-    d_model: int = Field(64, ge=1, description="D: the width of the model")
-    n_layers: int = Field(2, ge=1, description="layers of the encoder, and of the decoder")
-    n_heads: int = Field(4, ge=1, description="H: heads of a Transformer; must divide d_model")
-    d_ff: int = Field(256, ge=1, description="F: the width of a Transformer's feed-forward network")
+    d_model: int = Field(64, ge=1, le=65_536, description="D: the width of the model")
+    n_layers: int = Field(
+        2, ge=1, le=1_000, description="layers of the encoder, and of the decoder"
+    )
+    n_heads: int = Field(
+        4, ge=1, le=1_024, description="H: heads of a Transformer; must divide d_model"
+    )
+    d_ff: int = Field(
+        256, ge=1, le=1_000_000, description="F: the width of a Transformer's feed-forward network"
+    )
     dropout: float = Field(
         0.1, ge=0, lt=1, description="on embeddings and on every sub-layer or recurrent layer"
     )
@@ -127,20 +155,29 @@ class Model(Section):
 class Train(Section):
     """How it is trained."""
 
-    steps: int | None = Field(None, ge=1, description="updates to make; or give epochs")
-    epochs: int | None = Field(None, ge=1, description="passes over the training data")
+    steps: int | None = Field(None, ge=1, le=10**9, description="updates to make; or give epochs")
+    epochs: int | None = Field(None, ge=1, le=10**6, description="passes over the training data")
     batch_tokens: int | None = Field(
         None,
         ge=1,
         description="rows × longest line of a batch, padding counted; or give batch_size",
     )
     batch_size: int | None = Field(None, ge=1, description="rows of a batch")
-    accumulate: int = Field(1, ge=1, description="batches whose gradients make one update")
-    lr: float = Field(1e-3, gt=0, description="the learning rate at its highest")
+    accumulate: int = Field(
+        1, ge=1, le=10_000, description="batches whose gradients make one update"
+    )
+    lr: float = Field(
+        1e-3,
+        gt=0,
+        le=1_000,
+        description="the highest learning rate; for noam, a factor on the paper's",
+    )
     schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = Field(
         "inverse-sqrt", description="how the learning rate changes; all begin with a warm-up"
     )
-    warmup: int = Field(400, ge=0, description="updates over which the learning rate rises")
+    warmup: int = Field(
+        400, ge=0, le=10**9, description="updates over which the learning rate rises"
+    )
     optimizer: Literal["adam", "adamw"] = Field(
         "adam", description="Adam(0.9, 0.98, 1e-9), or AdamW with decoupled weight decay"
     )
@@ -181,12 +218,14 @@ class Decode(Section):
     strategy: Literal["greedy", "beam"] = Field(
         "greedy", description="the best token each time, or the best sequences of a beam"
     )
-    beam: int = Field(4, ge=1, description="hypotheses kept for each line by beam search")
+    beam: int = Field(4, ge=1, le=1_000, description="hypotheses kept for each line by beam search")
     length_penalty: float = Field(
-        0.6, ge=0, description="α of ((5 + length) / 6)^α, which divides log-probabilities"
+        0.6, ge=0, le=10, description="α of ((5 + length) / 6)^α, which divides log-probabilities"
     )
     n_best: int = Field(1, ge=1, description="hypotheses given back for each line; at most beam")
-    max_new_tokens: int = Field(64, ge=1, description="where to stop a line that does not end")
+    max_new_tokens: int = Field(
+        64, ge=1, le=100_000, description="where to stop a line that does not end"
+    )
 
     @model_validator(mode="after")
     def _no_more_than_the_beam(self) -> "Decode":
@@ -201,7 +240,7 @@ class Decode(Section):
 class Config(Section):
     """Everything that decides what a run does."""
 
-    schema_version: int = Field(SCHEMA, description="the layout of this file")
+    schema_version: int = Field(SCHEMA, ge=1, le=SCHEMA, description="the layout of this file")
     task: Literal["translate"] = Field("translate", description="any sequence to sequence")
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
@@ -238,22 +277,60 @@ def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(f"{path} cannot be read: {reason}.") from None
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path} is not YAML: {reason}.") from None
+    try:
+        values = _parse(text)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UserError(f"{path}{line}: not YAML: {error.problem}.") from None
+    except NOT_YAML:
+        raise UserError(f"{path} is not YAML.") from None
     if not isinstance(values, dict):
         raise UserError(f"{path} holds no configuration: keys and values are expected.")
     return values
 
 
+NOT_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
+"""What the parser raises on text that is no YAML, or no value of the type that it looks like."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data, and no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _parse(text: str) -> Any:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def override(config: Config, overrides: Iterable[str], *, where: str) -> Config:
+    """A configuration with `key=value` overrides."""
+    values = config.model_dump()
+    for one in overrides:
+        _set(values, one)
+    return validate(values, where=where)
+
+
 def validate(values: dict[str, Any], *, where: str) -> Config:
     """A checked configuration, or one sentence on the first thing wrong with it."""
     version = values.get("schema_version", SCHEMA)
-    if isinstance(version, int) and version > SCHEMA:
+    if str(version).split(".")[0].isdigit() and float(version) > SCHEMA:
         raise UserError(
             f"{where}: made by a newer Regard (schema {version}; this one reads up to {SCHEMA}). "
             f"Install the newer version to open it."
@@ -312,8 +389,8 @@ def _set(values: dict[str, Any], override: str) -> None:
     if not equals:
         raise UserError(f"-s {override}: write key=value, for example -s train.steps=1000.")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = _parse(text)
+    except NOT_YAML:
         value = text
     *sections, name = key.strip().split(".")
     place = values
@@ -349,8 +426,15 @@ def _first_fault(error: ValidationError) -> str:
     if fault["type"] == "literal_error":
         choices = get_args(_field_type(key))
         return f"{key}={fault['input']!r} is not one of {', '.join(map(str, choices))}."
+    if fault["type"] in ("model_type", "dict_type"):
+        return f"{key} is a section: its keys are set one by one, as {key}.name=value."
     message = fault["msg"][0].lower() + fault["msg"][1:]
-    return f"{key}={fault['input']!r}: {message}."
+    return f"{key}={_short(fault['input'])}: {message}."
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
 
 
 def _field_type(key: str) -> Any:

@@ -61,8 +61,9 @@ def tiny() -> list[str]:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a few steps: complete, and good at nothing."""
-    from regard import config, run
+    from regard import config
+    from regard.train import train
 
     path = tmp_path_factory.mktemp("run") / "tiny"
-    run.train(config.load("sort", TINY), path)
+    train(config.load("sort", TINY), path)
     return path

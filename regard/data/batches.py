@@ -110,15 +110,21 @@ class BatchStream:
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
         """The batches of one epoch, from the start-th on."""
         sources, targets = self._examples(number)
-        lengths = np.array(
-            [[len(s) + 1, len(t) + 1] for s, t in zip(sources, targets, strict=True)]
-        )
-        cuts = cut(
-            lengths,
+        for rows in self._cut(sources, targets, number)[start:]:
+            yield collate([sources[i] for i in rows], [targets[i] for i in rows])
+
+    def count(self, number: int) -> int:
+        """How many batches an epoch has."""
+        return len(self._cut(*self._examples(number), number))
+
+    def _cut(
+        self, sources: list[Ids], targets: list[Ids], epoch: int
+    ) -> list[Int[np.ndarray, "B"]]:
+        lengths = [[len(s) + 1, len(t) + 1] for s, t in zip(sources, targets, strict=True)]
+        return cut(
+            np.array(lengths),
             seed=self._seed,
-            epoch=number,
+            epoch=epoch,
             batch_tokens=self._batch_tokens,
             batch_size=self._batch_size,
         )
-        for rows in cuts[start:]:
-            yield collate([sources[i] for i in rows], [targets[i] for i in rows])

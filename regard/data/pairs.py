@@ -1,6 +1,7 @@
 """Pairs of texts, source and target: from a generator, or from a tab-separated file."""
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from regard.config import Data
@@ -22,42 +23,55 @@ class PairSource:
     name: str
     split: Split
     data: Data
-    directory: Path | None = None
     skipped: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        if self.generated:
-            if self.data.max_length < SHORTEST:
-                raise UserError(
-                    f"data.max_length={self.data.max_length} is less than the {SHORTEST} digits of "
-                    f"the shortest sequence that {self.name} makes."
-                )
-        elif not self.path.is_file():
-            raise UserError(
-                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(TASKS)}) nor "
-                f"a file: {self.path} does not exist."
-            )
+    _kept: list[Pair] | None = field(default=None, init=False, repr=False)
 
     @property
     def generated(self) -> bool:
-        """Whether the pairs are made on the fly, new ones every epoch."""
+        """Whether the pairs are made on the fly."""
         return self.name in TASKS
 
     @property
+    def endless(self) -> bool:
+        """Whether every epoch has new ones."""
+        return self.generated and self.split == "train"
+
+    @property
     def path(self) -> Path:
-        return (self.directory or Path()) / self.name
+        return Path(self.data.directory) / self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """What the pairs depend on: the generator's name, or the hash of the file."""
+        return self.name if self.generated else sha256(self.path.read_bytes()).hexdigest()
 
     def pairs(self, *, seed: int = 0, epoch: int = 0) -> list[Pair]:
         """The pairs of one epoch; a file's, and a held-out set's, are the same in every one."""
-        if not self.generated:
-            return self._read()
-        longest = self.data.max_length
-        if self.split == "train":
-            return training_pairs(self.name, seed=seed, epoch=epoch, longest=longest)
-        return held_out_pairs(self.name, self.split, longest=longest)
+        if self.endless:
+            self._check_length()
+            return training_pairs(self.name, seed=seed, epoch=epoch, longest=self.data.max_length)
+        if self._kept is None:
+            self._kept = self._held_out() if self.generated else self._read()
+        return self._kept
+
+    def _held_out(self) -> list[Pair]:
+        self._check_length()
+        return held_out_pairs(self.name, self.split, longest=self.data.max_length)
+
+    def _check_length(self) -> None:
+        if self.data.max_length < SHORTEST:
+            raise UserError(
+                f"data.max_length={self.data.max_length} is less than the {SHORTEST} digits of "
+                f"the shortest sequence that {self.name} makes."
+            )
 
     def _read(self) -> list[Pair]:
         """A pair a line, source and target with a tab between them."""
+        if not self.path.is_file():
+            raise UserError(
+                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(TASKS)}) nor "
+                f"a file: there is none at {self.path} (--data says where the files are)."
+            )
         found: list[Pair] = []
         self.skipped = 0
         for number, line in enumerate(read_lines(self.path), start=1):
@@ -101,7 +115,7 @@ def read_lines(path: Path) -> list[str]:
 def decode_lines(text: bytes, *, name: str) -> list[str]:
     """The lines of UTF-8 bytes; only a line feed ends one, so that none is gained or lost."""
     try:
-        lines = text.decode("utf-8").split("\n")
+        lines = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         number = text[: error.start].count(b"\n") + 1
         raise UserError(f"{name}:{number}: not UTF-8 text; save the file as UTF-8.") from None

@@ -3,6 +3,7 @@
 from regard.decoding.beam import beam_search, length_penalty
 from regard.decoding.greedy import greedy
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.search import search
 from regard.decoding.stepper import Replay, Stepper
 
-__all__ = ["Hypothesis", "Replay", "Stepper", "beam_search", "greedy", "length_penalty"]
+__all__ = ["Hypothesis", "Replay", "Stepper", "beam_search", "greedy", "length_penalty", "search"]

@@ -1,11 +1,13 @@
 """Beam search: the best few hypotheses of every source, extended together."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stepper import Stepper
+from regard.decoding.stepper import Stepper, log_probabilities
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -28,6 +30,7 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
     n_best: int = 1,
+    never: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """For each source the n_best hypotheses, best first.
 
@@ -36,6 +39,8 @@ def beam_search(
     that go on are kept. A source is done when no hypothesis that goes on could still enter its
     n_best: log-probabilities only fall, so log p / penalty(max_new_tokens) is the most that one can
     reach. What is still going at max_new_tokens stands beside the finished ones.
+
+    never: tokens that are not written, whatever their score, such as padding.
     """
     if n_best > beam:
         raise ValueError(f"n_best={n_best} is more than beam={beam}")
@@ -53,7 +58,8 @@ def beam_search(
     for length in range(1, max_new_tokens + 1):
         scores, state = stepper.step(tokens, state)
         N, width, V = len(going), total.size(1), scores.size(-1)
-        extended = total[:, :, None] + scores.float().log_softmax(-1).view(N, width, V)
+        following = log_probabilities(scores, never=never).view(N, width, V)
+        extended = total[:, :, None] + following
         # `beam` may end at once; as many must remain to go on.
         ranked, places = extended.view(N, -1).topk(min(2 * beam, width * V))  # N 2·beam
         parents, nexts = places // V, places % V
@@ -61,6 +67,8 @@ def beam_search(
 
         for n, rank in ends[:, :beam].nonzero().tolist():
             value = ranked[n, rank].item()
+            if value == -torch.inf:
+                continue  # a place in the beam that nothing filled
             results[going[n]].append(
                 Hypothesis(
                     prefix[n, int(parents[n, rank])].tolist(),

@@ -1,18 +1,29 @@
 """Greedy decoding: the best next token, again and again."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stepper import Stepper
+from regard.decoding.stepper import Stepper, log_probabilities
 
 
 @torch.inference_mode()
 def greedy(
-    stepper: Stepper, source: Int[Tensor, "B S"], *, start: int, end: int, max_new_tokens: int
+    stepper: Stepper,
+    source: Int[Tensor, "B S"],
+    *,
+    start: int,
+    end: int,
+    max_new_tokens: int,
+    never: Sequence[int] = (),
 ) -> list[Hypothesis]:
-    """yₜ = argmax p(y | y₁ … yₜ₋₁, source), until `end`; rows that have ended leave the batch."""
+    """yₜ = argmax p(y | y₁ … yₜ₋₁, source), until `end`; rows that have ended leave the batch.
+
+    never: tokens that are not written, whatever their score, such as padding.
+    """
     B, device = source.size(0), source.device
     found = torch.full((B, max_new_tokens), end, device=device)  # B T
     log_probability = torch.zeros(B, device=device)
@@ -22,7 +33,7 @@ def greedy(
     state = stepper.start(source)
     for position in range(max_new_tokens):
         scores, state = stepper.step(tokens, state)
-        best, tokens = scores.float().log_softmax(-1).max(-1)
+        best, tokens = log_probabilities(scores, never=never).max(-1)
         found[going, position] = tokens
         log_probability[going] += best
         ended = tokens == end

@@ -9,7 +9,7 @@ class Hypothesis:
 
     tokens: list[int]
     score: float
-    """What hypotheses are ranked by: the log-probability over the length penalty."""
+    """What hypotheses are ranked by: the log-probability; in a beam, over the length penalty."""
     log_probability: float
     """Σ log p(token | tokens before it), `</s>` included."""
     finished: bool

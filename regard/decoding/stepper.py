@@ -1,6 +1,6 @@
 """Stepper: the one protocol between models and decoding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -33,6 +33,16 @@ class Stepper(Protocol):
     def step(self, tokens: Int[Tensor, "B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
         """Take one more token in each row: unnormalised scores of the one after it."""
         ...
+
+
+def log_probabilities(
+    scores: Float[Tensor, "B V"], *, never: Sequence[int] = ()
+) -> Float[Tensor, "B V"]:
+    """log softmax of the scores, in float32; tokens of `never` have probability 0."""
+    exact = scores.float()
+    if never:
+        exact = exact.index_fill(1, torch.tensor(never, device=scores.device), -torch.inf)
+    return exact.log_softmax(-1)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """A few held-out examples with what a run makes of them: `python -m regard.look.examples RUN`."""
 
 import argparse
+import sys
 
+from regard.errors import UserError
 from regard.run import load
 
 
@@ -11,7 +13,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10)
     options = parser.parse_args()
     run = load(options.run)
-    pairs = run.task.sources["test"].pairs()[: options.count]
+    pairs = run.task.pairs("test")[: options.count]
     predictions = run.predict([source for source, _ in pairs])
     width = max(len(source) for source, _ in pairs)
     for (source, target), prediction in zip(pairs, predictions, strict=True):
@@ -20,4 +22,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"regard: {error}")

@@ -17,16 +17,19 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from regard.config import Config
 from regard.nn import Trace
 from regard.run import Run
 from regard.training.files import writing
-from regard.training.schedules import make_schedule
 
 INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
+SHORT, LONG = 6, 24
+"""Tokens of an example that is neither trivial nor too large to draw."""
+LARGEST = 6000
+"""The most pixels along a side of a picture."""
 STYLE: Any = {
+    "text.parse_math": False,
     "font.family": "sans-serif",
     "text.color": INK,
     "axes.edgecolor": SOFT,
@@ -40,16 +43,24 @@ STYLE: Any = {
 
 def draw(run: Run) -> list[Path]:
     """curves.png of a run, and attention.png of one example if it attends; their paths."""
-    example = run.task.sources["test"].pairs()[:2][-1][0]
-    trace = run.trace(example)
+    example = _example(run)
     with plt.rc_context(STYLE):
-        found = [_save(curves(run.metrics(), run.config), run.path / "curves.png")]
+        found = [_save(curves(run.metrics()), run.path / "curves.png")]
+        trace = Trace() if example is None else run.trace(example)
         if trace.attention():
             found.append(_save(attention(trace), run.path / "attention.png"))
     return found
 
 
-def curves(metrics: list[dict[str, Any]], config: Config) -> Figure:
+def _example(run: Run) -> str | None:
+    """A test source to look into: the first of some length that the run can read, if any."""
+    for source, _ in run.task.pairs("test"):
+        if SHORT <= len(source.split()) <= LONG and run.tokenizer.unknown(source) is None:
+            return source
+    return None
+
+
+def curves(metrics: list[dict[str, Any]]) -> Figure:
     """Loss, accuracy and learning rate against the step, training beside validation."""
     figure, (loss, accuracy, rate) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     steps = [line["step"] for line in metrics]
@@ -69,15 +80,7 @@ def curves(metrics: list[dict[str, Any]], config: Config) -> Figure:
             steps, decoded, color=INK, marker="o", markersize=3, label="valid, whole line"
         )
         accuracy.legend(frameon=False)
-    every_step = range(1, (steps[-1] if steps else 1) + 1)
-    schedule = make_schedule(
-        config.train.schedule,
-        lr=config.train.lr,
-        warmup=config.train.warmup,
-        steps=config.train.steps or every_step[-1],
-        d_model=config.model.d_model,
-    )
-    rate.plot(every_step, [schedule(step) for step in every_step], color=INK)
+    rate.plot(steps, [line["lr"] for line in metrics], color=INK, marker="o", markersize=3)
     rate.set_title("learning rate")
     for axes in (loss, accuracy, rate):
         axes.set_xlabel("step")
@@ -179,6 +182,7 @@ def _cell(row: int, column: int) -> Rectangle:
 
 def _save(figure: Figure, path: Path) -> Path:
     with writing(path) as aside:
-        figure.savefig(aside, dpi=150, format="png")
+        dpi = min(150, LARGEST / max(figure.get_size_inches()))
+        figure.savefig(aside, dpi=dpi, format="png")
     plt.close(figure)
     return path

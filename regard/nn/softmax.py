@@ -28,7 +28,8 @@ def masked_softmax(
 
     Computed in float32 under low precision: weights of bfloat16 have 8 bits and no longer sum to 1.
     """
-    exact = scores.float()
+    low = scores.dtype in (torch.bfloat16, torch.float16)
+    exact = scores.float() if low else scores
     if mask is None:
         return softmax(exact).to(scores.dtype)
     exact = exact.masked_fill(~mask, -torch.inf)

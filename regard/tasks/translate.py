@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,9 +10,9 @@ import torch
 from regard.config import Config, Decode
 from regard.data.batches import Batch, BatchStream, Ids, source_batch
 from regard.data.pairs import PairSource
-from regard.data.synthetic import SPLITS, Split
-from regard.data.tokenizer import END, START, Tokenizer
-from regard.decoding import Hypothesis, beam_search, greedy
+from regard.data.synthetic import SPLITS, Pair, Split
+from regard.data.tokenizer import END, NEVER_WRITTEN, START, UNKNOWN, Tokenizer
+from regard.decoding import Hypothesis, greedy, search
 from regard.errors import UserError
 from regard.metrics.exact import exact_match
 from regard.models import EncoderDecoder
@@ -42,28 +41,43 @@ class Prediction:
 class Translate:
     """Pairs of texts, an encoder-decoder, cross-entropy on the target, exact match."""
 
-    def __init__(
-        self, config: Config, tokenizer: Tokenizer | None = None, *, directory: Path | None = None
-    ) -> None:
+    def __init__(self, config: Config, tokenizer: Tokenizer | None = None) -> None:
         self.config = config
         named = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
-        self.sources = {
-            split: PairSource(named[split], split, config.data, directory) for split in SPLITS
-        }
+        self.sources = {split: PairSource(named[split], split, config.data) for split in SPLITS}
         self.tokenizer = tokenizer or self._train_tokenizer()
-        self._encoded: tuple[list[Ids], list[Ids]] | None = None
+        self._encoded: dict[Split, tuple[list[Ids], list[Ids]]] = {}
 
     def _train_tokenizer(self) -> Tokenizer:
-        pairs = self.sources["train"].pairs(seed=self.config.seed)
-        texts = (text for pair in pairs for text in pair)
+        texts = (text for pair in self.pairs("train") for text in pair)
         return Tokenizer.train(texts, vocab_size=self.config.tokenizer.vocab_size)
+
+    def pairs(self, split: Split, *, epoch: int = 0) -> list[Pair]:
+        """Source and target of every example."""
+        return self.sources[split].pairs(seed=self.config.seed, epoch=epoch)
+
+    def losses(self) -> list[str]:
+        """A sentence on everything in the data that could not be used as it is: none in silence."""
+        found = []
+        for split, source in self.sources.items():
+            if source.skipped:
+                found.append(f"{source.path}: {source.skipped:,} lines were left out.")
+            rows = [row for side in self._encoded.get(split, ()) for row in side]
+            unknown = sum(row.count(UNKNOWN) for row in rows)
+            if unknown:
+                found.append(
+                    f"data.{split}: {unknown:,} of {sum(map(len, rows)):,} tokens are not in the "
+                    f"vocabulary, and are read as <unk>."
+                )
+        return found
 
     def build_model(self) -> EncoderDecoder:
         """The model that the configuration asks for, its weights drawn from the seed."""
-        torch.manual_seed(self.config.seed)
-        return encoder_decoder(
-            self.config, vocab=len(self.tokenizer), max_length=self.longest_output
-        )
+        with torch.random.fork_rng(devices=[]):  # whoever opens a run keeps their own randomness
+            torch.manual_seed(self.config.seed)
+            return encoder_decoder(
+                self.config, vocab=len(self.tokenizer), max_length=self.longest_output
+            )
 
     @property
     def has_limit(self) -> bool:
@@ -86,18 +100,21 @@ class Translate:
         )
 
     def _training_examples(self, epoch: int) -> tuple[list[Ids], list[Ids]]:
-        source = self.sources["train"]
-        if source.generated:
-            return self._encode(source.pairs(seed=self.config.seed, epoch=epoch))
-        if self._encoded is None:
-            self._encoded = self._encode(source.pairs())
-        return self._encoded
+        return self._examples("train", epoch=epoch)
 
-    def _encode(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[Ids], list[Ids]]:
-        return (
-            self.tokenizer.encode([source for source, _ in pairs]),
-            self.tokenizer.encode([target for _, target in pairs]),
-        )
+    def _examples(self, split: Split, *, epoch: int = 0) -> tuple[list[Ids], list[Ids]]:
+        """The pairs of a split as token ids; kept, unless every epoch has new ones."""
+        if split not in self._encoded or self.sources[split].endless:
+            pairs = self.pairs(split, epoch=epoch)
+            self._encoded[split] = (
+                self.tokenizer.encode([source for source, _ in pairs]),
+                self.tokenizer.encode([target for _, target in pairs]),
+            )
+        return self._encoded[split]
+
+    def steps(self, *, epochs: int, accumulate: int) -> int:
+        """Updates in so many epochs, of as many batches as the first."""
+        return max(1, math.ceil(epochs * self.batches().count(0) / accumulate))
 
     def loss(self, model: Callable[..., Any], batch: Batch) -> Sums:
         """Σ −log p(target | source), smoothed as the configuration says."""
@@ -117,8 +134,7 @@ class Translate:
         with_decoding: bool = True,
     ) -> tuple[int, dict[str, float]]:
         """How many pairs there are, and the scores on them: without smoothing, and by decoding."""
-        pairs = self.sources[split].pairs()
-        examples = self._encode(pairs)
+        pairs, examples = self.pairs(split), self._examples(split)
         stream = BatchStream(lambda epoch: examples, seed=0, batch_tokens=8192)
         total = Sums()
         with torch.inference_mode(), engine.autocast():
@@ -129,7 +145,8 @@ class Translate:
         if with_decoding:
             found = self._decode(model, examples[0], decode or self.config.decode, engine)
             texts = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
-            metrics["exact_match"] = exact_match(texts, [target for _, target in pairs])
+            references = [" ".join(target.split()) for _, target in pairs]
+            metrics["exact_match"] = exact_match(texts, references)
         return len(pairs), metrics
 
     def predict(
@@ -142,14 +159,11 @@ class Translate:
         name: str = "line",
     ) -> list[Prediction]:
         """A prediction a line, in order; every line is checked before the first is predicted."""
+        if isinstance(lines, str):
+            raise TypeError("predict takes a list of lines, not one string")
         for number, line in enumerate(lines, start=1):
             self.check(line, where=f"{name}:{number}")
         decode = decode or self.config.decode
-        if self.has_limit and decode.max_new_tokens > self.longest_output:
-            raise UserError(
-                f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
-                f"positions that this model learned."
-            )
         filled = [number for number, line in enumerate(lines) if line.split()]
         ids = self.tokenizer.encode([lines[number] for number in filled])
         found = dict(zip(filled, self._decode(model, ids, decode, engine), strict=True))
@@ -167,10 +181,10 @@ class Translate:
         unknown = self.tokenizer.unknown(line)
         if unknown is not None:
             raise UserError(
-                f"{where}: {unknown!r} is not in the vocabulary of this run, which knows "
+                f"{where}: {unknown[:40]!r} is not in the vocabulary of this run, which knows "
                 f"{self.tokenizer.sample()}."
             )
-        words = len(line.split())
+        words = len(self.tokenizer.encode([line])[0])
         if words > self.config.data.max_length:
             raise UserError(
                 f"{where}: {words} tokens, and this run was trained on lines of up to "
@@ -181,14 +195,20 @@ class Translate:
         self, model: EncoderDecoder, sources: list[Ids], decode: Decode, engine: Engine
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source; lines of like length are decoded together."""
+        if self.has_limit and decode.max_new_tokens > self.longest_output:
+            raise UserError(
+                f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
+                f"positions that this model learned."
+            )
         order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for begin in range(0, len(order), DECODED_TOGETHER):
             rows = order[begin : begin + DECODED_TOGETHER]
             batch = source_batch([sources[row] for row in rows]).to(engine.device)
             with engine.autocast():
-                for row, hypotheses in zip(rows, search(model, batch, decode), strict=True):
-                    found[row] = hypotheses
+                hypotheses = search(model, batch, decode, start=START, end=END, never=NEVER_WRITTEN)
+            for row, of_row in zip(rows, hypotheses, strict=True):
+                found[row] = of_row
         return found
 
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
@@ -201,6 +221,7 @@ class Translate:
             start=START,
             end=END,
             max_new_tokens=self.config.decode.max_new_tokens,
+            never=NEVER_WRITTEN,
         )[0]
         output = [*answer.tokens, END] if answer.finished else answer.tokens
         target = source.new_tensor([[START, *output[:-1]]])
@@ -211,20 +232,3 @@ class Translate:
         with torch.inference_mode():
             model(source, target, trace=trace)
         return trace
-
-
-def search(model: EncoderDecoder, source: torch.Tensor, decode: Decode) -> list[list[Hypothesis]]:
-    """The hypotheses of each source, by the strategy that is asked for."""
-    if decode.strategy == "greedy":
-        found = greedy(model, source, start=START, end=END, max_new_tokens=decode.max_new_tokens)
-        return [[hypothesis] for hypothesis in found]
-    return beam_search(
-        model,
-        source,
-        start=START,
-        end=END,
-        max_new_tokens=decode.max_new_tokens,
-        beam=decode.beam,
-        alpha=decode.length_penalty,
-        n_best=decode.n_best,
-    )

@@ -1,6 +1,7 @@
 """What happens beside the loop: evaluate, keep the best, save, stop."""
 
 import json
+import math
 import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -8,8 +9,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from regard.errors import UserError
 from regard.training.checkpoint import save_checkpoint
-from regard.training.loop import Loop
+from regard.training.files import append_line
+from regard.training.loop import Loop, Stop
 
 HIGHER_IS_BETTER = {"loss": False, "token_accuracy": True, "exact_match": True}
 
@@ -33,6 +36,11 @@ class Evaluate:
         loop.model.eval()
         valid = self.scores()
         loop.model.train()
+        if not math.isfinite(valid["loss"]):
+            raise UserError(
+                f"The loss on valid is {valid['loss']} after step {progress.step}: the weights are "
+                f"lost. Try a lower train.lr; the checkpoints before this step are untouched."
+            )
         train = loop.take_seen().metrics
         sign = 1 if HIGHER_IS_BETTER[self.metric] else -1
         rank = [sign * valid[self.metric], -valid["loss"]]  # of two equal scores, the lower loss
@@ -51,11 +59,10 @@ class Evaluate:
             "valid": valid,
             "best": better,
         }
-        with self.log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        append_line(self.log, json.dumps(line))
         self.told(line)
         if self.patience is not None and progress.since_best >= self.patience:
-            loop.stop_reason = f"no better {self.metric} in {self.patience} evaluations"
+            loop.stop = Stop(f"no better {self.metric} in {self.patience} evaluations")
 
 
 @dataclass
@@ -69,7 +76,7 @@ class SaveCheckpoints:
 
     def after_step(self, loop: Loop) -> None:
         step = loop.progress.step
-        if step % self.every == 0 or step == loop.steps or loop.stop_reason is not None:
+        if step % self.every == 0 or step == loop.steps or loop.stop is not None:
             self.save(loop)
 
     def save(self, loop: Loop) -> None:
@@ -106,4 +113,4 @@ class StopOnSignal:
 
     def after_step(self, loop: Loop) -> None:
         if self.received is not None:
-            loop.stop_reason = f"stopped by {self.received.name}"
+            loop.stop = Stop(f"stopped by {self.received.name}", self.received)

@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.training.files import (
     read_tensors,
     read_weights,
+    saying_what_failed,
     sha256,
     weights,
     write_json,
@@ -22,6 +23,7 @@ from regard.training.files import (
 from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"
+FILES = ("model.safetensors", "optimizer.safetensors", "progress.json")
 
 
 def save_checkpoint(
@@ -35,7 +37,8 @@ def save_checkpoint(
     keep: int,
 ) -> None:
     """Write `directory/step-N`, and only then remove all but the newest `keep`."""
-    directory.mkdir(parents=True, exist_ok=True)
+    with saying_what_failed(directory):
+        directory.mkdir(parents=True, exist_ok=True)
     target = directory / f"step-{step}"
     if target.exists():
         return  # the same step of the same run has the same bits
@@ -44,9 +47,9 @@ def save_checkpoint(
         write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
         write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
         write_json(aside / "progress.json", progress)
-        write_json(aside / MANIFEST, {path.name: sha256(path) for path in sorted(aside.iterdir())})
+        write_json(aside / MANIFEST, {name: sha256(aside / name) for name in FILES})
     for old in sorted(found_steps(directory))[:-keep]:
-        shutil.rmtree(directory / f"step-{old}")
+        shutil.rmtree(directory / f"step-{old}", ignore_errors=True)
 
 
 def found_steps(directory: Path) -> list[int]:
@@ -73,7 +76,12 @@ def load_checkpoint(
     _check(newest, earlier=steps[:-1])
     read_weights(newest / "model.safetensors", model, metadata=metadata)
     state, _ = read_tensors(newest / "optimizer.safetensors")
-    restore_optimiser(optimiser, model, state)
+    try:
+        if steps[-1] and not state:
+            raise ValueError("it is empty")
+        restore_optimiser(optimiser, model, state)
+    except ValueError as error:
+        raise UserError(f"{newest / 'optimizer.safetensors'} does not fit: {error}.") from None
     return json.loads((newest / "progress.json").read_text(encoding="utf-8"))
 
 
@@ -81,8 +89,11 @@ def _check(checkpoint: Path, *, earlier: list[int]) -> None:
     """Every file's hash is the one that was written beside it."""
     try:
         manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-        faulty = [name for name, digest in manifest.items() if sha256(checkpoint / name) != digest]
-    except (OSError, ValueError):
+        faulty = [name for name in FILES if not (checkpoint / name).is_file()]
+        faulty += [
+            name for name in FILES if not faulty and sha256(checkpoint / name) != manifest[name]
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
         faulty = [MANIFEST]
     if faulty:
         way_on = (

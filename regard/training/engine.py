@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,6 +28,9 @@ class Engine:
     device: torch.device = CPU
     precision: Precision = "fp32"
     compiled: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.device.type}, {self.precision}{', compiled' if self.compiled else ''}"
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Matrix products in bfloat16 where that is asked for; weights and sums stay float32."""
@@ -58,21 +62,24 @@ def make_engine(
             f"--device {device}: this machine has none that torch can use; "
             f"there is {', '.join(name for name in present if present[name])}."
         )
-    if device == "cpu":
-        keep_freed_memory()
+    if compiled and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++", "cl"))):
+        raise UserError("--compile needs a C++ compiler, such as g++, and there is none here.")
     return Engine(torch.device(device), precision, compiled)
 
 
 def keep_freed_memory() -> None:
     """Keep glibc from handing large buffers back to the system after every step.
 
-    By default it maps each large buffer anew, and the kernel zeroes every page of it again: a third
-    of a step's time on activations of tens of megabytes (benchmarks/train_speed.py measures it).
+    By default it maps each large buffer anew, and the kernel zeroes every page of it again, which
+    can take a third of a step (benchmarks/train_speed.py measures it). This holds for the whole
+    process, so it is for one that trains.
     """
     if not sys.platform.startswith("linux") or "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return  # another allocator, or the user has decided
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
-        trim_threshold, mmap_threshold, one_gigabyte = -1, -3, 1 << 30
-        mallopt(mmap_threshold, one_gigabyte)
-        mallopt(trim_threshold, one_gigabyte)
+        trim_threshold, mmap_threshold = -1, -3
+        for size in (1 << 30, 1 << 25):  # an older glibc takes no more than the second
+            if mallopt(mmap_threshold, size):
+                mallopt(trim_threshold, size)
+                return

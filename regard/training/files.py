@@ -6,14 +6,30 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
+
+
+@contextlib.contextmanager
+def saying_what_failed(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into a sentence."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        full = not isinstance(error, OSError) or error.errno in (ENOSPC, EFBIG, EDQUOT)
+        raise UserError(
+            f"{path} could not be written: {reason}. What was saved before is untouched; "
+            f"{'make room and ' if full else ''}try again (with --resume, if the run had begun)."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -24,18 +40,13 @@ def writing(path: Path) -> Iterator[Path]:
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield aside
-        for part in sorted(aside.rglob("*")) if aside.is_dir() else []:
-            _flush(part)
-        _flush(aside)
-        os.replace(aside, path)
-        _flush(path.parent)
-    except (OSError, SafetensorError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UserError(
-            f"{path} could not be written: {reason}. What was saved before is untouched; "
-            f"make room, then go on with --resume."
-        ) from error
+        with saying_what_failed(path):
+            yield aside
+            for part in sorted(aside.rglob("*")) if aside.is_dir() else []:
+                _flush(part)
+            _flush(aside)
+            os.replace(aside, path)
+            _flush(path.parent)
     finally:
         if aside.is_dir():
             shutil.rmtree(aside, ignore_errors=True)
@@ -57,6 +68,12 @@ def write_text(path: Path, text: str) -> None:
         aside.write_text(text, encoding="utf-8")
 
 
+def append_line(path: Path, line: str) -> None:
+    """One more line at the end of a text file."""
+    with saying_what_failed(path), path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
 def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
 
@@ -65,20 +82,34 @@ def write_tensors(
     path: Path, tensors: dict[str, Tensor], *, metadata: dict[str, str] | None = None
 ) -> None:
     """Named tensors as safetensors."""
-    save_file(
-        {name: value.detach().contiguous().cpu() for name, value in tensors.items()}, path, metadata
-    )
+    values = {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
+    # One entry: the library writes several in any order, and equal runs should have equal bytes.
+    entries = json.dumps((metadata or {}) | {"content": _content(values)}, sort_keys=True)
+    save_file(values, path, {"regard": entries})
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Named tensors and the metadata beside them, or one sentence on what is wrong."""
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = json.loads((file.metadata() or {}).get("regard", "{}"))
     except FileNotFoundError:
-        raise UserError(f"{path} is missing.") from None
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged: {error}.") from None
+        raise UserError(f"{path} is missing: train the run, or put the file back.") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}): put a good copy back.") from None
+    if metadata.get("content") != _content(tensors):
+        raise UserError(f"{path} is damaged (its hash differs): put a good copy back.")
+    return tensors, metadata
+
+
+def _content(tensors: dict[str, Tensor]) -> str:
+    """The hash of all names and numbers."""
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(name.encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -96,8 +127,8 @@ def read_weights(path: Path, model: nn.Module, *, metadata: dict[str, str]) -> N
     for name, value in metadata.items():
         if written.get(name) != value:
             raise UserError(
-                f"{path} was trained with another {name} than the {name}.json beside it "
-                f"(hash {written.get(name, 'none')[:12]}, not {value[:12]}); put it back."
+                f"{path} was trained with another {name} than stands beside it (hash "
+                f"{written.get(name, 'none')[:12]}, not {value[:12]}); put that one back."
             )
     expected = weights(model)
     for name in sorted(expected.keys() ^ tensors.keys()):

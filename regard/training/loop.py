@@ -53,6 +53,19 @@ class Progress:
     """Sums over the training batches since the last evaluation."""
     seconds: float = 0.0
     """Spent training."""
+    data: str = ""
+    """The fingerprint of what is trained on."""
+    engine: str = ""
+    """Where and how it was computed."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run ended before its last step."""
+
+    reason: str
+    signal: int | None = None
+    """The number of the signal, if one asked for it."""
 
 
 @runtime_checkable
@@ -78,7 +91,7 @@ class Loop:
     seed: int = 0
     callbacks: Sequence[Callback] = ()
     progress: Progress = field(default_factory=Progress)
-    stop_reason: str | None = None
+    stop: Stop | None = None
     """Set by a callback to end the run after this step."""
     latest: Sums = field(default_factory=Sums)
     """Of the last update."""
@@ -89,37 +102,38 @@ class Loop:
         model = self.engine.callable(self.model)
         batches = self._batches()
         self.model.train()
-        while self.progress.step < self.steps and self.stop_reason is None:
+        while self.progress.step < self.steps and self.stop is None:
             began = time.perf_counter()
-            self.update(model, [next(batches) for _ in range(self.accumulate)])
+            self.update(model, dict(next(batches) for _ in range(self.accumulate)))
             self.progress.seconds += time.perf_counter() - began
             for callback in self.callbacks:
                 callback.after_step(self)
 
-    def update(self, model: Callable[..., Any], batches: Sequence[TrainingBatch]) -> None:
+    def update(self, model: Callable[..., Any], batches: dict[str, TrainingBatch]) -> None:
         """One update: the gradient of Σ loss / Σ tokens over these batches together.
 
         Divided once, by the count of them all: one batch of 16 and four of 4 are the same update.
+        Batches come with the name of their place, to be named if one goes wrong.
         """
         number = self.progress.step + 1
         torch.manual_seed(_mixed(self.seed, number))  # dropout: a function of (seed, step)
-        tokens = sum(batch.tokens for batch in batches)
+        tokens = sum(batch.tokens for batch in batches.values())
         total = Sums()
-        for batch in batches:
+        for place, batch in batches.items():
             with self.engine.autocast():
                 sums = self.loss(model, batch.to(self.engine.device))
             loss = sums.loss
             assert isinstance(loss, Tensor)
             sums.loss = loss.item()
             if not math.isfinite(sums.loss):
-                self._stop_at_non_finite(sums.loss)
+                self._refuse("loss", sums.loss, place)
             (loss / tokens).backward()
             total = total + sums
         limit = self.clip or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
         self.gradient_norm = float(norm)
         if not math.isfinite(self.gradient_norm):
-            self._stop_at_non_finite(self.gradient_norm, what="gradient norm")
+            self._refuse("gradient norm", self.gradient_norm, " and ".join(batches))
         for group in self.optimiser.param_groups:
             group["lr"] = self.schedule(number)
         self.optimiser.step()
@@ -133,12 +147,12 @@ class Loop:
         """Of the last update."""
         return self.optimiser.param_groups[0]["lr"]
 
-    def _batches(self) -> Iterator[Any]:
-        """Batches without end, from where progress stands, keeping count as they are used."""
+    def _batches(self) -> Iterator[tuple[str, Any]]:
+        """Batches without end and their places, from where progress stands, which keeps count."""
         while True:
             for batch in self.batches.epoch(self.progress.epoch, start=self.progress.batch):
                 self.progress.batch += 1
-                yield batch
+                yield f"epoch {self.progress.epoch + 1}, batch {self.progress.batch}", batch
             if self.progress.batch == 0:
                 raise UserError("There is nothing to train on: the training data is empty.")
             self.progress.epoch += 1
@@ -154,12 +168,10 @@ class Loop:
         seen, self.progress.seen = self.progress.seen, {}
         return Sums(seen.get("loss", 0.0), int(seen.get("tokens", 0)), int(seen.get("correct", 0)))
 
-    def _stop_at_non_finite(self, value: float, *, what: str = "loss") -> None:
-        where = self.progress
+    def _refuse(self, what: str, value: float, place: str) -> None:
         raise UserError(
-            f"The {what} is {value} at step {where.step + 1} (epoch {where.epoch + 1}, batch "
-            f"{where.batch}). Nothing was updated by it. Try a lower train.lr, a longer "
-            f"train.warmup, or train.clip."
+            f"The {what} is {value} at step {self.progress.step + 1} ({place}). Nothing was "
+            f"updated by it. Try a lower train.lr, a longer train.warmup, or train.clip."
         )
 
 

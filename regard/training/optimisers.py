@@ -31,11 +31,17 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
 def restore_optimiser(
     optimiser: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]
 ) -> None:
-    """Put back what `optimiser_tensors` took out."""
+    """Put back what `optimiser_tensors` took out; a ValueError if it is another model's."""
     parameters = dict(model.named_parameters())
+    expected = {f"{name}/{key}" for name in parameters for key in ("exp_avg", "exp_avg_sq", "step")}
+    if tensors and tensors.keys() != expected:
+        raise ValueError(f"{len(tensors.keys() ^ expected)} tensors are missing or unexpected")
     for path, value in tensors.items():
         name, key = path.rsplit("/", 1)
         parameter = parameters[name]
+        shape = torch.Size() if key == "step" else parameter.shape
+        if value.shape != shape or value.dtype != torch.float32:
+            raise ValueError(f"{path} is {tuple(value.shape)} of {value.dtype}")
         # The step count stays where the kernel keeps it; the moments go where the weights are.
         place = (
             value

@@ -11,7 +11,7 @@ from regard.errors import UserError
 
 def source(path: Path, text: str | bytes, **options) -> PairSource:
     (path / "pairs.tsv").write_bytes(text.encode() if isinstance(text, str) else text)
-    return PairSource("pairs.tsv", "train", Data(**options), path)
+    return PairSource("pairs.tsv", "train", Data(directory=str(path), **options))
 
 
 def test_a_pair_a_line(tmp_path: Path) -> None:
@@ -44,15 +44,16 @@ def test_bad_lines_are_skipped_and_counted_when_asked(tmp_path: Path) -> None:
 
 def test_neither_a_generator_nor_a_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"neither a generator \(sort, copy, reverse\) nor a file"):
-        PairSource("nothing.tsv", "train", Data(), tmp_path)
+        PairSource("nothing.tsv", "train", Data(directory=str(tmp_path))).pairs()
 
 
 def test_a_generator_needs_room_for_its_shortest_sequence() -> None:
     with pytest.raises(UserError, match="max_length=1 is less than the 2 digits"):
-        PairSource("sort", "train", Data(max_length=1))
+        PairSource("sort", "train", Data(max_length=1)).pairs()
 
 
 def test_no_line_is_gained_or_lost() -> None:
     assert decode_lines(b"a\n\nb", name="x") == ["a", "", "b"]
     assert decode_lines("a\u2028b\x0cc\n".encode(), name="x") == ["a\u2028b\x0cc"]
     assert decode_lines(b"", name="x") == []
+    assert decode_lines(b"\xef\xbb\xbf3 1\n", name="x") == ["3 1"]

@@ -87,16 +87,62 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive_search(seed, alpha, longest) 
         assert one.finished == other.finished
 
 
-@given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=5), beam=st.integers(1, 5))
-def test_stopping_early_changes_nothing(seeds, beam) -> None:
-    """A source is done when nothing can enter its n_best: so the end is the same as without."""
-    options = {"start": START, "end": END, "max_new_tokens": 6, "beam": beam, "alpha": 1.0}
-    table, source = Table(5), torch.tensor(seeds)[:, None]
-    found = beam_search(table, source, **options)
-    # All that is ever finished competes when everything is asked for: no early stop is possible.
-    complete = beam_search(table, source, n_best=beam, **options)
-    for short, long in zip(found, complete, strict=True):
-        assert short[0].tokens == long[0].tokens
+def plain_beam(
+    table: Table, seed: int, *, longest: int, beam: int, alpha: float
+) -> list[Hypothesis]:
+    """Beam search as it is told: one source, lists, and no stopping before the end."""
+    going: list[tuple[list[int], float]] = [([], 0.0)]
+    finished = []
+    for length in range(1, longest + 1):
+        extended = [
+            ([*tokens, token], total + value)
+            for tokens, total in going
+            for token, value in enumerate(
+                table.scores(seed, (START, *tokens)).log_softmax(-1).tolist()
+            )
+        ]
+        extended.sort(key=lambda one: -one[1])
+        finished += [
+            Hypothesis(tokens[:-1], total / length_penalty(length, alpha), total, True)
+            for tokens, total in extended[:beam]
+            if tokens[-1] == END
+        ]
+        going = [one for one in extended if one[0][-1] != END][:beam]
+    finished += [
+        Hypothesis(tokens, total / length_penalty(longest, alpha), total, False)
+        for tokens, total in going
+    ]
+    return sorted(finished, key=lambda one: -one.score)
+
+
+@given(
+    seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=4),
+    beam=st.integers(1, 5),
+    alpha=st.sampled_from([0.0, 0.6, 1.5]),
+    n_best=st.integers(1, 5),
+)
+def test_a_narrow_beam_equals_the_plain_one_that_never_stops_early(
+    seeds, beam, alpha, n_best
+) -> None:
+    n_best = min(n_best, beam)
+    table, source = Table(6), torch.tensor(seeds)[:, None]
+    found = beam_search(
+        table, source, start=START, end=END, max_new_tokens=7, beam=beam, alpha=alpha, n_best=n_best
+    )
+    for seed, hypotheses in zip(seeds, found, strict=True):
+        expected = plain_beam(table, seed, longest=7, beam=beam, alpha=alpha)[:n_best]
+        assert [one.tokens for one in hypotheses] == [one.tokens for one in expected]
+        for one, other in zip(hypotheses, expected, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_what_is_never_written_is_not_written() -> None:
+    table, source = Table(5), torch.arange(5, 45)[:, None]
+    options = {"start": START, "end": END, "max_new_tokens": 6, "never": (0, 1, 3)}
+    for hypotheses in beam_search(table, source, beam=9, n_best=9, **options):
+        assert all(set(one.tokens) <= {4} for one in hypotheses)
+        assert all(one.score > -math.inf for one in hypotheses)
+    assert all(set(one.tokens) <= {4} for one in greedy(table, source, **options))
 
 
 @given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=6))

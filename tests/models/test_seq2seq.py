@@ -9,6 +9,7 @@ from regard import config, run
 from regard.models import AttentionSeq2Seq
 from regard.nn import Trace
 from regard.nn.alignment import KINDS
+from regard.train import train
 from tests.conftest import TINY
 
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
@@ -75,7 +76,7 @@ def test_the_same_loop_trains_it_and_the_same_run_opens_it(tmp_path: Path, kind:
         "model.attention=luong-general",
         "train.teacher_forcing=0.5",
     ]
-    run.train(config.load("sort", settings), tmp_path / "run")
+    train(config.load("sort", settings), tmp_path / "run")
     opened = run.load(tmp_path / "run")
     assert len(opened.predict(["3 1 2", "5 4"], beam=3)) == 2
     assert "decoder.cross_attention" in opened.trace("3 1 2").attention()
@@ -86,5 +87,5 @@ def test_a_run_is_drawn_with_what_it_has(tmp_path: Path, attention: str, picture
     from regard import look
 
     settings = [*TINY, "model.kind=gru", f"model.attention={attention}"]
-    made, _ = run.train(config.load("copy", settings), tmp_path / "run")
+    made, _ = train(config.load("copy", settings), tmp_path / "run")
     assert len(look.draw(made)) == pictures

@@ -65,7 +65,7 @@ def test_one_batch_of_16_equals_4_batches_of_4(pieces: int, smoothing: float) ->
         loop = Loop(model, task.batches(), task.loss, optimiser, lambda step: 1.0, 1)
         size = 16 // parts
         batches = [collate(rows[i : i + size], rows[i : i + size]) for i in range(0, 16, size)]
-        loop.update(model, batches)
+        loop.update(model, {str(place): batch for place, batch in enumerate(batches)})
         weights = torch.cat([p.detach().flatten() for p in model.parameters()])
         return loop.latest.metrics["loss"], loop.gradient_norm, weights
 
