@@ -140,7 +140,7 @@ def train(
         resolved.data.directory = str(data.resolve())
     engine = make_engine(device=device, precision=precision, compiled=compiled)
     run, stop = training.train(resolved, place, resume=resume, engine=engine, told=_tell)
-    for sentence in run.losses():
+    for sentence in run.notices():
         _tell(sentence)
     if stop is not None and stop.signal is not None:
         _tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
@@ -171,7 +171,7 @@ def evaluate(
         strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
     )
     result = opened.evaluate(split, **decoding)
-    for sentence in opened.losses():
+    for sentence in opened.notices():
         _tell(sentence)
     if as_json:
         _print_json(result)

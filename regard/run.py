@@ -85,9 +85,9 @@ class Run:
         """Attention of every layer and head, masks and shapes, by readable path."""
         return self.task.trace(self.model, text, engine=self.engine)
 
-    def losses(self) -> list[str]:
+    def notices(self) -> list[str]:
         """What in the data read so far could not be used as it is, a sentence each."""
-        return self.task.losses()
+        return self.task.notices()
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""

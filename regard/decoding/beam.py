@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stepper import Stepper, log_probabilities
+from regard.decoding.stepper import Stepper, without
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -57,12 +57,9 @@ def beam_search(
 
     for length in range(1, max_new_tokens + 1):
         scores, state = stepper.step(tokens, state)
-        N, width, V = len(going), total.size(1), scores.size(-1)
-        following = log_probabilities(scores, never=never).view(N, width, V)
-        extended = total[:, :, None] + following
+        N, width = total.shape
         # `beam` may end at once; as many must remain to go on.
-        ranked, places = extended.view(N, -1).topk(min(2 * beam, width * V))  # N 2·beam
-        parents, nexts = places // V, places % V
+        ranked, parents, nexts = _best_extensions(without(scores, never), total, 2 * beam)
         ends = nexts == end
 
         for n, rank in ends[:, :beam].nonzero().tolist():
@@ -102,6 +99,44 @@ def beam_search(
             if value > -torch.inf:
                 results[sentence].append(Hypothesis(ids, value / most, value, False))
     return [sorted(found, key=lambda one: -one.score)[:n_best] for found in results]
+
+
+def _best_extensions(
+    scores: Float[Tensor, "R V"], total: Float[Tensor, "N W"], count: int
+) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]:
+    """Of all hypotheses (W a source) and all tokens, the best: log-probability, parent, token.
+
+    None can be among the best `count` of its source that is not among those of its own row; so
+    rows are cut first, by scores that need not be normalised for that.
+    """
+    scores = scores.float()
+    best, tokens = top(scores, min(count, scores.size(1)))  # R C
+    following = best - scores.logsumexp(-1, keepdim=True)  # R C: log-probabilities
+    (N, W), C = total.shape, best.size(1)
+    extended = (total[:, :, None] + following.view(N, W, C)).flatten(1)  # N W·C
+    ranked, places = extended.topk(min(count, W * C))
+    return ranked, places // C, tokens.view(N, W * C).gather(1, places)
+
+
+def top(
+    scores: Float[Tensor, "R V"], count: int, *, stretch: int = 64
+) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
+    """`scores.topk(count)`, three times faster on a CPU where V is large.
+
+    The best `count` scores stand in the `count` stretches whose maxima are highest: find those by
+    maxima alone, and sort nothing else.
+    """
+    R, V = scores.shape
+    whole = V // stretch * stretch
+    if whole // stretch < 4 * count:
+        return scores.topk(count)
+    stretches = scores[:, :whole].view(R, -1, stretch)
+    chosen = stretches.amax(-1).topk(count).indices  # R C
+    inside = stretches.gather(1, chosen[:, :, None].expand(-1, -1, stretch)).flatten(1)
+    values, places = torch.cat([inside, scores[:, whole:]], dim=1).topk(count)
+    ids = chosen[:, :, None] * stretch + torch.arange(stretch, device=scores.device)
+    rest = torch.arange(whole, V, device=scores.device).expand(R, -1)
+    return values, torch.cat([ids.flatten(1), rest], dim=1).gather(1, places)
 
 
 def _done(found: list[Hypothesis], reachable: float, n_best: int) -> bool:

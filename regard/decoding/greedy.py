@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.stepper import Stepper, log_probabilities
+from regard.decoding.stepper import Stepper, without
 
 
 @torch.inference_mode()
@@ -33,7 +33,7 @@ def greedy(
     state = stepper.start(source)
     for position in range(max_new_tokens):
         scores, state = stepper.step(tokens, state)
-        best, tokens = log_probabilities(scores, never=never).max(-1)
+        best, tokens = without(scores, never).float().log_softmax(-1).max(-1)
         found[going, position] = tokens
         log_probability[going] += best
         ended = tokens == end

@@ -35,14 +35,11 @@ class Stepper(Protocol):
         ...
 
 
-def log_probabilities(
-    scores: Float[Tensor, "B V"], *, never: Sequence[int] = ()
-) -> Float[Tensor, "B V"]:
-    """log softmax of the scores, in float32; tokens of `never` have probability 0."""
-    exact = scores.float()
-    if never:
-        exact = exact.index_fill(1, torch.tensor(never, device=scores.device), -torch.inf)
-    return exact.log_softmax(-1)
+def without(scores: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
+    """The scores, with no chance for the tokens of `never`."""
+    if not never:
+        return scores
+    return scores.index_fill(1, torch.tensor(never, device=scores.device), -torch.inf)
 
 
 @dataclass(frozen=True)

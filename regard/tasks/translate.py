@@ -56,7 +56,7 @@ class Translate:
         """Source and target of every example."""
         return self.sources[split].pairs(seed=self.config.seed, epoch=epoch)
 
-    def losses(self) -> list[str]:
+    def notices(self) -> list[str]:
         """A sentence on everything in the data that could not be used as it is: none in silence."""
         found = []
         for split, source in self.sources.items():

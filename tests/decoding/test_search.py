@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding import Hypothesis, Replay, beam_search, greedy, length_penalty
+from regard.decoding.beam import top
 from regard.verify.within import SOURCES, random_models
 
 START, END = 1, 2
@@ -134,6 +135,16 @@ def test_a_narrow_beam_equals_the_plain_one_that_never_stops_early(
         assert [one.tokens for one in hypotheses] == [one.tokens for one in expected]
         for one, other in zip(hypotheses, expected, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+@given(vocabulary=st.integers(1, 3000), count=st.integers(1, 12), seed=st.integers(0, 99))
+def test_top_by_stretches_is_top(vocabulary, count, seed) -> None:
+    torch.manual_seed(seed)
+    scores = torch.randn(3, vocabulary)
+    count = min(count, vocabulary)
+    values, places = top(scores, count)
+    assert values.equal(scores.topk(count).values)
+    assert scores.gather(1, places).equal(values)
 
 
 def test_what_is_never_written_is_not_written() -> None:
