@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.training.loop import Loop
 
@@ -27,9 +27,8 @@ class ShowProgress:
         self._speed = 0.0
         if sys.stderr.isatty():
             self._bar = Progress(
-                TextColumn("[bold]step {task.completed:.0f}/{task.total:.0f}"),
+                TextColumn("[bold]{task.completed:.0f}/{task.total:.0f}"),
                 BarColumn(bar_width=None),
-                TaskProgressColumn(),
                 TextColumn("{task.description}"),
                 TimeRemainingColumn(),
                 console=self._console,
@@ -69,8 +68,8 @@ class ShowProgress:
     def _line(self, loop: Loop) -> str:
         metrics = loop.latest.metrics
         return (
-            f"loss {metrics['loss']:.4f}  accuracy {metrics['token_accuracy']:.3f}  "
-            f"lr {loop.learning_rate:.2e}  {self._speed:,.0f} tokens/s"
+            f"loss {metrics['loss']:.4f} accuracy {metrics['token_accuracy']:.3f} "
+            f"lr {loop.learning_rate:.1e} {self._speed:,.0f} tokens/s"
         )
 
     def _left(self, loop: Loop, now: float) -> str:
