@@ -23,7 +23,7 @@ from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, t
 from regard.data.batches import Batch, BatchStream, collate
 from regard.models import Transformer
 from regard.training.engine import Engine, keep_freed_memory
-from regard.training.loop import Loop
+from regard.training.loop import Carried, Loop
 from regard.training.loss import Sums, token_sums
 from regard.training.optimisers import make_optimiser
 
@@ -165,7 +165,7 @@ def regard_loop(width: int, engine: Engine) -> tuple[Loop, Callable[..., Tensor]
         dropout=DROPOUT,
     ).train()
 
-    def loss(model: Callable[..., Tensor], batch: Batch) -> Sums:
+    def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
         scores = model(batch.source, batch.target_in)
         return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=SMOOTHING)
 
@@ -177,6 +177,9 @@ def regard_loop(width: int, engine: Engine) -> tuple[Loop, Callable[..., Tensor]
 class _NoBatches:
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
         return iter(())  # the benchmark hands its batches to the loop itself
+
+    def count(self, number: int) -> int:
+        return 0
 
 
 def regard(width: int, share: int, *, batches: Iterator[Batch], engine: Engine) -> Work:

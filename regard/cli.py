@@ -158,6 +158,12 @@ def evaluate(
     run: RunPath,
     data: DataDirectory = None,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which part.")] = "test",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-s", "--set", metavar="KEY=VALUE", help="Score other data: -s data.test=more.tsv."
+        ),
+    ] = None,
     strategy: Strategy = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -166,7 +172,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its held-out data."""
-    opened = _open(run, device, data)
+    opened = _open(run, device, data, settings or ())
     decoding = _given(
         strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
     )
@@ -276,10 +282,10 @@ def _print_keys() -> NoReturn:
     raise typer.Exit()
 
 
-def _open(path: Path, device: str, data: Path | None = None) -> "Run":
+def _open(path: Path, device: str, data: Path | None = None, settings: Sequence[str] = ()) -> "Run":
     from regard.run import load
 
-    return load(path, device=device, data=data)
+    return load(path, device=device, data=data, settings=settings)
 
 
 def _given(**options: Any) -> dict[str, Any]:

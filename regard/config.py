@@ -62,10 +62,12 @@ class About(Section):
 class Data(Section):
     """Where the examples come from."""
 
-    train: str = Field("sort", description="a generator (sort, copy, reverse) or a file of pairs")
+    train: str = Field("sort", description="a generator's name, or a file of pairs")
     valid: str = Field("sort", description="the same, to choose the best weights by")
     test: str = Field("sort", description="the same, to evaluate on")
     directory: str = Field("", description="where the files are; --data sets it")
+    source: str = Field("", description="the language that the generator numbers begins with")
+    target: str = Field("", description="the language that it goes to")
     max_length: int = Field(
         20, ge=1, le=100_000, description="the most tokens a line may have, on either side"
     )
@@ -73,18 +75,53 @@ class Data(Section):
         "error",
         description="a line that cannot be used: stop and name it, or leave it out and count it",
     )
+    scores: Literal["exact", "pronunciation"] = Field(
+        "exact",
+        description="what outputs are scored by: exact_match, or wer and per as pronunciations are",
+    )
+    epoch_size: int = Field(
+        10_000, ge=1, le=10**8, description="examples of an epoch, where a generator makes them"
+    )
+    curriculum: int = Field(
+        0, ge=0, le=10**6, description="epochs over which parity's sequences grow to max_length"
+    )
+    fresh: bool = Field(True, description="a generator makes new examples every epoch")
+    split_seed: int = Field(
+        0, ge=0, lt=2**63, description="draws which of a generator's examples are held out"
+    )
 
 
 class Tokenizer(Section):
     """How text becomes token ids."""
 
-    kind: Literal["words"] = Field("words", description="words: what stands between spaces")
+    kind: Literal["words", "chars"] = Field(
+        "words", description="what a token is: what stands between spaces, or a character"
+    )
+    target_kind: Literal["words", "chars"] | None = Field(
+        None, description="the same for the target, where it is another"
+    )
+    joint: bool = Field(True, description="one vocabulary for source and target")
+    lowercase: bool = Field(False, description="read capitals as small letters")
     vocab_size: int = Field(
         32_000,
         ge=5,
         le=10_000_000,
         description="the most tokens to keep, the 4 special ones among them",
     )
+
+    @property
+    def kinds(self) -> tuple[Literal["words", "chars"], Literal["words", "chars"]]:
+        """Of the source and of the target."""
+        return self.kind, self.target_kind or self.kind
+
+    @model_validator(mode="after")
+    def _one_kind_if_joint(self) -> "Tokenizer":
+        if self.joint and len(set(self.kinds)) == 2:
+            raise ValueError(
+                f"target_kind={self.target_kind} beside kind={self.kind} needs two vocabularies: "
+                f"joint=false"
+            )
+        return self
 
 
 class Model(Section):
@@ -116,6 +153,12 @@ class Model(Section):
         "bahdanau", description="how a recurrent decoder looks at the source"
     )
     bidirectional: bool = Field(True, description="a recurrent encoder reads in both directions")
+    pooling: Literal["final", "mean", "max", "attention"] = Field(
+        "final", description="what a classifier looks at: the last state, or all of them"
+    )
+    recurrent_init: Literal["orthogonal", "uniform"] = Field(
+        "orthogonal", description="how recurrent weights begin; uniform is torch's default"
+    )
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each sub-layer, or after its sum as in the paper"
     )
@@ -198,7 +241,7 @@ class Train(Section):
     patience: int | None = Field(
         None, ge=1, description="stop after so many evaluations without a better score"
     )
-    metric: Literal["loss", "token_accuracy", "exact_match"] = Field(
+    metric: Literal["loss", "accuracy", "token_accuracy", "exact_match", "wer", "per"] = Field(
         "loss", description="the score that says which weights are best"
     )
 
@@ -237,11 +280,32 @@ class Decode(Section):
         return self
 
 
+KINDS = {
+    "translate": ("transformer", "rnn", "gru", "lstm"),
+    "classify": ("rnn", "gru", "lstm"),
+    "lm": ("rnn", "gru", "lstm"),
+}
+"""The kinds of model that can do each task."""
+
+METRICS: dict[str, tuple[str, ...]] = {
+    "translate": ("loss", "token_accuracy"),
+    "classify": ("loss", "accuracy"),
+    "lm": ("loss", "token_accuracy"),
+}
+"""What is measured on valid, by task."""
+
+WRITTEN = {"exact": ("exact_match",), "pronunciation": ("wer", "per")}
+"""What is measured of the outputs that translate writes, by `data.scores`."""
+
+
 class Config(Section):
     """Everything that decides what a run does."""
 
     schema_version: int = Field(SCHEMA, ge=1, le=SCHEMA, description="the layout of this file")
-    task: Literal["translate"] = Field("translate", description="any sequence to sequence")
+    task: Literal["translate", "classify", "lm"] = Field(
+        "translate",
+        description="any sequence to sequence, a class for a text, or the next token of a text",
+    )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
     seed: int = Field(1, ge=0, lt=2**63, description="of weights, data order and dropout")
@@ -250,6 +314,33 @@ class Config(Section):
     model: Model = Model()
     train: Train
     decode: Decode = Decode()
+
+    @model_validator(mode="after")
+    def _fits_the_task(self) -> "Config":
+        if self.model.kind not in KINDS[self.task]:
+            raise ValueError(
+                f"model.kind={self.model.kind} is not made for task={self.task}; "
+                f"it may be {_listed(KINDS[self.task])}"
+            )
+        metrics = METRICS[self.task]
+        if self.task == "translate":
+            metrics += WRITTEN[self.data.scores]
+        if self.train.metric not in metrics:
+            raise ValueError(
+                f"train.metric={self.train.metric} is not measured here; "
+                f"it may be {_listed(metrics)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_vocabulary_if_tied(self) -> "Config":
+        tied = self.task == "translate" and self.model.tie_embeddings == "all"
+        if tied and not self.tokenizer.joint:
+            raise ValueError(
+                "model.tie_embeddings=all needs one vocabulary, tokenizer.joint=true; "
+                "output ties the target's two weights alone"
+            )
+        return self
 
 
 def recipes() -> dict[str, Path]:
@@ -274,15 +365,19 @@ def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
     return validate(values, where=str(path) if is_file else f"recipe {recipe}")
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file."""
+def read_text(path: Path) -> str:
+    """The text of a file, or one sentence on why it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(f"{path} cannot be read: {reason}.") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
     try:
-        values = _parse(text)
+        values = _parse(read_text(path))
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UserError(f"{path}{line}: not YAML: {error.problem}.") from None
@@ -377,8 +472,9 @@ def describe() -> list[tuple[str, str, str, str]]:
 
 def _choices(kind: Any) -> str:
     """A type as a person reads it: its choices, or the kind of value."""
-    if get_origin(kind) is Literal:
-        return " | ".join(map(str, get_args(kind)))
+    options = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
+    if options is not None:
+        return " | ".join(map(str, get_args(options)))
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
     return next(names[one] for one in (kind, *get_args(kind)) if one in names)
 
@@ -422,10 +518,10 @@ def _first_fault(error: ValidationError) -> str:
     if fault["type"] == "missing":
         return f"the key {key!r} is missing."
     if fault["type"] == "value_error":
-        return f"{key}: {fault['ctx']['error']}."
+        return f"{key}{': ' if key else ''}{fault['ctx']['error']}."
     if fault["type"] == "literal_error":
-        choices = get_args(_field_type(key))
-        return f"{key}={fault['input']!r} is not one of {', '.join(map(str, choices))}."
+        choices = _choices(_field_type(key)).replace(" | ", ", ")
+        return f"{key}={fault['input']!r} is not one of {choices}."
     if fault["type"] in ("model_type", "dict_type"):
         return f"{key} is a section: its keys are set one by one, as {key}.name=value."
     message = fault["msg"][0].lower() + fault["msg"][1:]

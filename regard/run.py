@@ -8,7 +8,6 @@ metrics.jsonl       a line an evaluation
 """
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -18,12 +17,11 @@ from typing import Any
 
 from regard import config as configuration
 from regard.config import Config, Decode
-from regard.data.synthetic import Split
+from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.models import EncoderDecoder
 from regard.nn import Trace
-from regard.tasks import TASKS, Prediction, Translate
+from regard.tasks import TASKS, Prediction, Task
 from regard.training.engine import Engine, make_engine
 from regard.training.files import (
     read_weights,
@@ -36,8 +34,8 @@ class Run:
 
     path: Path
     config: Config
-    task: Translate
-    model: EncoderDecoder
+    task: Task
+    model: Any
     engine: Engine
 
     @property
@@ -94,15 +92,30 @@ class Run:
         return read_metrics(self.path)
 
 
-def load(path: str | Path, *, device: str = "cpu", data: str | Path | None = None) -> Run:
-    """Open a run directory: its configuration, tokenizer and best weights."""
+def load(
+    path: str | Path,
+    *,
+    device: str = "cpu",
+    data: str | Path | None = None,
+    settings: Sequence[str] = (),
+) -> Run:
+    """Open a run directory: its configuration, tokenizer and best weights.
+
+    settings: other data to evaluate on, as in ["data.test=parity-long"].
+    """
     path = Path(path)
     config = read_config(path)
+    for setting in settings:
+        if not setting.startswith("data."):
+            raise UserError(
+                f"-s {setting}: of a trained run, the keys of data can be changed, and no others."
+            )
+    config = configuration.override(config, settings, where=str(path))
     if data is not None:
         config.data.directory = str(data)
     task = open_task(config, path)
     model = task.build_model()
-    read_weights(path / "model.safetensors", model, metadata=metadata(task))
+    read_weights(path / "model.safetensors", model, metadata=task.identity)
     engine = make_engine(device=device)  # type: ignore[arg-type]
     return Run(path, config, task, model.to(engine.device).eval(), engine)
 
@@ -119,17 +132,17 @@ def read_config(path: Path) -> Config:
     return configuration.validate(configuration.read_yaml(file), where=str(file))
 
 
-def open_task(config: Config, path: Path) -> Translate:
-    return TASKS[config.task](config, Tokenizer.load(path / "tokenizer.json"))
-
-
-def metadata(task: Translate) -> dict[str, str]:
-    """What weights belong to: hashes of their tokenizer and of their model's configuration."""
-    model = task.config.model.model_dump_json(exclude={"cell", "dropout", "attention_dropout"})
-    return {
-        "tokenizer": task.tokenizer.hash,
-        "model configuration": hashlib.sha256(model.encode()).hexdigest(),
-    }
+def open_task(config: Config, path: Path) -> Task:
+    """The task of a run, with the tokenizers that stand in its directory."""
+    kind = TASKS[config.task]
+    files = {}
+    for name in kind.FILES:
+        if (path / name).is_file():
+            files[name] = configuration.read_text(path / name)
+    try:
+        return kind(config, files)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}.") from None
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

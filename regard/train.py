@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from torch import nn
+
 from regard import config as configuration
 from regard.config import Config
-from regard.data.synthetic import SPLITS
 from regard.errors import UserError
-from regard.models import EncoderDecoder
-from regard.run import Run, is_run, metadata, open_task, read_config, read_metrics
-from regard.tasks import TASKS, Translate
+from regard.run import Run, is_run, open_task, read_config, read_metrics
+from regard.tasks import TASKS, Task
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
 from regard.training.checkpoint import load_checkpoint
 from regard.training.engine import Engine, keep_freed_memory, make_engine
@@ -45,6 +45,8 @@ MAY_CHANGE_ON_RESUME = {
     "train.keep",
     "train.patience",
 }
+DECODED = ("exact_match", "wer", "per")
+"""Metrics that need outputs to be written."""
 ENDING = ("cosine", "linear")
 """Schedules whose every step depends on the last one's number."""
 
@@ -72,15 +74,14 @@ def train(
         else:
             _refuse_to_overwrite(out)
             task = TASKS[config.task](config)
-        for split in SPLITS:
-            task.pairs(split)  # a bad line is found now, not at the first evaluation
+        task.check_data()
         model = task.build_model().to(engine.device)
         loop = _loop(config, task, model, engine)
         checkpoints = SaveCheckpoints(
             out / "checkpoints",
             config.train.save_every,
             config.train.keep,
-            metadata=metadata(task),
+            metadata=task.identity,
         )
         if resume:
             _take_up(loop, checkpoints, told)
@@ -93,7 +94,7 @@ def train(
         return _run_loop(Run(out, config, task, model, engine), loop, checkpoints), loop.stop
 
 
-def _loop(config: Config, task: Translate, model: EncoderDecoder, engine: Engine) -> Loop:
+def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
     """The loop that the configuration asks for, at its first step."""
     settings = config.train
     steps = settings.steps or task.steps(
@@ -118,7 +119,7 @@ def _loop(config: Config, task: Translate, model: EncoderDecoder, engine: Engine
         accumulate=settings.accumulate,
         clip=settings.clip,
         seed=config.seed,
-        progress=Progress(data=task.sources["train"].fingerprint, engine=str(engine)),
+        progress=Progress(data=task.fingerprint, engine=str(engine)),
     )
 
 
@@ -127,12 +128,12 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     settings, best = run.config.train, run.path / "model.safetensors"
 
     def scores() -> dict[str, float]:
-        decoded = settings.metric == "exact_match"
+        decoded = settings.metric in DECODED
         return run.task.evaluate(run.model, "valid", engine=run.engine, with_decoding=decoded)[1]
 
     def save_best() -> None:
         with writing(best) as aside:
-            write_tensors(aside, weights(run.model), metadata=metadata(run.task))
+            write_tensors(aside, weights(run.model), metadata=run.task.identity)
 
     for leftover in [*run.path.glob(".*.part"), *checkpoints.directory.glob(".*.part")]:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()  # of a killed process
@@ -144,6 +145,7 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
             settings.eval_every,
             settings.metric,
             scores,
+            run.task.means,
             save_best,
             run.path / "metrics.jsonl",
             settings.patience,
@@ -154,7 +156,7 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
             loop.run()
     if not best.exists():
         save_best()  # stopped before the first evaluation: the latest is the best
-    read_weights(best, run.model, metadata=metadata(run.task))
+    read_weights(best, run.model, metadata=run.task.identity)
     run.model.eval()
     return run
 
@@ -177,7 +179,7 @@ def alone_in(out: Path) -> Iterator[None]:
 
 def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], None]) -> None:
     """Go on from the newest checkpoint, if it is still the same data; say what else is new."""
-    found = load_checkpoint(
+    found, carried = load_checkpoint(
         checkpoints.directory,
         model=loop.model,
         optimiser=loop.optimiser,
@@ -203,6 +205,7 @@ def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], Non
             f"be the same up to rounding, not to the bit."
         )
     loop.progress = replace(progress, engine=loop.progress.engine)
+    loop.carried = {name: part.to(loop.engine.device) for name, part in carried.items()}
 
 
 def _refuse_to_overwrite(out: Path) -> None:
@@ -215,15 +218,16 @@ def _refuse_to_overwrite(out: Path) -> None:
         raise UserError(f"{out} exists and is not empty; choose another --out.")
 
 
-def _create(out: Path, config: Config, task: Translate, loop: Loop) -> None:
+def _create(out: Path, config: Config, task: Task, loop: Loop) -> None:
     """A run directory with a checkpoint of step 0, which can be resumed: whole or not at all."""
     with saying_what_failed(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with writing(out) as aside:
         aside.mkdir()
-        (aside / "tokenizer.json").write_text(task.tokenizer.json, encoding="utf-8")
+        for name, text in task.files.items():
+            (aside / name).write_text(text, encoding="utf-8")
         (aside / "config.yaml").write_text(configuration.dump(config), encoding="utf-8")
-        SaveCheckpoints(aside / "checkpoints", 1, 1, metadata=metadata(task)).save(loop)
+        SaveCheckpoints(aside / "checkpoints", 1, 1, metadata=task.identity).save(loop)
 
 
 def _check_resumed(config: Config, out: Path) -> Config:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 from regard.data.tokenizer import END, PADDING, START
 
 Ids = list[int]
+
+Examples = tuple[list[Ids], list[Ids]]
+"""Sources and targets, as token ids."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class Batch:
             self.target_out.to(device, non_blocking=True),
             self.tokens,
         )
+
+
+Collate = Callable[[Sequence[Ids], Sequence[Ids]], Any]
+"""(sources, targets) -> a batch."""
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
@@ -96,22 +104,24 @@ class BatchStream:
 
     def __init__(
         self,
-        examples: Callable[[int], tuple[list[Ids], list[Ids]]],
+        examples: Callable[[int], Examples],
+        collate: Collate = collate,
         *,
         seed: int,
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
         self._examples = examples
+        self._collate = collate
         self._seed = seed
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
 
-    def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
+    def epoch(self, number: int, *, start: int = 0) -> Iterator[Any]:
         """The batches of one epoch, from the start-th on."""
         sources, targets = self._examples(number)
         for rows in self._cut(sources, targets, number)[start:]:
-            yield collate([sources[i] for i in rows], [targets[i] for i in rows])
+            yield self._collate([sources[i] for i in rows], [targets[i] for i in rows])
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""

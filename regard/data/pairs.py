@@ -1,19 +1,31 @@
 """Pairs of texts, source and target: from a generator, or from a tab-separated file."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 from regard.config import Data
-from regard.data.synthetic import (
-    SHORTEST,
-    TASKS,
-    Pair,
-    Split,
-    held_out_pairs,
-    training_pairs,
-)
+from regard.data.generators import GENERATORS, Endless
+from regard.data.splits import Pair, Split
+from regard.data.tokenizer import Kind
 from regard.errors import UserError
+
+MOST_SHOWN = 12
+"""Classes named in a message."""
+
+Measure = Callable[[str], int]
+"""How many tokens a text has."""
+
+
+def measure(kind: Kind) -> Measure:
+    """Words between spaces, or characters."""
+    return (lambda text: len(text.split())) if kind == "words" else len
+
+
+def any_length(text: str) -> int:
+    """For what is no sequence, such as the name of a class."""
+    return 0
 
 
 @dataclass
@@ -23,18 +35,22 @@ class PairSource:
     name: str
     split: Split
     data: Data
+    measures: tuple[Measure, Measure]
+    """Of the source and of the target."""
+    known: Collection[str] | None = None
+    """The only targets that may stand there, where not all may."""
     skipped: int = field(default=0, init=False)
     _kept: list[Pair] | None = field(default=None, init=False, repr=False)
 
     @property
     def generated(self) -> bool:
-        """Whether the pairs are made on the fly."""
-        return self.name in TASKS
+        """Whether the pairs come from a generator."""
+        return self.name in GENERATORS
 
     @property
     def endless(self) -> bool:
         """Whether every epoch has new ones."""
-        return self.generated and self.split == "train"
+        return self.split == "train" and isinstance(GENERATORS.get(self.name), Endless)
 
     @property
     def path(self) -> Path:
@@ -48,29 +64,24 @@ class PairSource:
     def pairs(self, *, seed: int = 0, epoch: int = 0) -> list[Pair]:
         """The pairs of one epoch; a file's, and a held-out set's, are the same in every one."""
         if self.endless:
-            self._check_length()
-            return training_pairs(self.name, seed=seed, epoch=epoch, longest=self.data.max_length)
+            return GENERATORS[self.name].training(self.data, seed=seed, epoch=epoch)
         if self._kept is None:
-            self._kept = self._held_out() if self.generated else self._read()
+            self._kept = self._generate() if self.generated else self._read()
         return self._kept
 
-    def _held_out(self) -> list[Pair]:
-        self._check_length()
-        return held_out_pairs(self.name, self.split, longest=self.data.max_length)
-
-    def _check_length(self) -> None:
-        if self.data.max_length < SHORTEST:
-            raise UserError(
-                f"data.max_length={self.data.max_length} is less than the {SHORTEST} digits of "
-                f"the shortest sequence that {self.name} makes."
-            )
+    def _generate(self) -> list[Pair]:
+        generator = GENERATORS[self.name]
+        if self.split == "train":
+            return generator.training(self.data, seed=0, epoch=0)
+        return generator.held_out(self.data, self.split)
 
     def _read(self) -> list[Pair]:
         """A pair a line, source and target with a tab between them."""
         if not self.path.is_file():
+            known = ", ".join(GENERATORS)
             raise UserError(
-                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(TASKS)}) nor "
-                f"a file: there is none at {self.path} (--data says where the files are)."
+                f"data.{self.split}={self.name!r} is neither a generator ({known}) nor a file: "
+                f"there is none at {self.path} (--data says where the files are)."
             )
         found: list[Pair] = []
         self.skipped = 0
@@ -94,12 +105,16 @@ class PairSource:
         if len(columns) != 2:
             count = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
             return f"{count} where 2 are expected (tab-separated: source, target)"
-        for side, text in zip(("source", "target"), columns, strict=True):
-            words = len(text.split())
-            if words == 0:
+        most = self.data.max_length
+        for side, text, tokens in zip(("source", "target"), columns, self.measures, strict=True):
+            if not text.split():
                 return f"the {side} is empty"
-            if words > self.data.max_length:
-                return f"the {side} has {words} tokens where data.max_length={self.data.max_length}"
+            if tokens(text) > most:
+                return f"the {side} has {tokens(text)} tokens where data.max_length={most}"
+        if self.known is not None and columns[1] not in self.known:
+            classes = ", ".join(list(self.known)[:MOST_SHOWN])
+            more = ", …" if len(self.known) > MOST_SHOWN else ""
+            return f"the class {columns[1][:40]!r} is unknown; data.train has {classes}{more}"
         return None
 
 

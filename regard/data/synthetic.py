@@ -1,34 +1,15 @@
-"""Synthetic tasks: sequences made on the fly from a seed, in text form.
+"""Digits to sort, copy and reverse: sequences made on the fly from a seed, in text form."""
 
-Every source belongs to exactly one of train, valid and test, by a hash of its text. However long
-the training stream runs, it cannot meet a held-out sequence.
-"""
-
-import hashlib
 from collections.abc import Callable, Iterator
-from itertools import cycle, islice
-from typing import Literal, get_args
+from itertools import cycle
 
 import numpy as np
 
-Split = Literal["train", "valid", "test"]
-SPLITS: tuple[Split, ...] = get_args(Split)
-
-Pair = tuple[str, str]
-
-EPOCH = 10_000
-"""Fresh training sequences an epoch."""
-
-HELD_OUT = {"valid": 500, "test": 2_000}
-"""Held-out sequences, no two alike."""
+from regard.config import Data
+from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.errors import UserError
 
 SHORTEST = 2
-
-
-def split_of(source: str) -> Split:
-    """Where a sequence belongs for good: 8 in 10 to train, 1 to valid, 1 to test."""
-    tenth = hashlib.blake2b(source.encode(), digest_size=8).digest()[0] % 10
-    return "valid" if tenth == 0 else "test" if tenth == 1 else "train"
 
 
 def falling(random: np.random.Generator, longest: int) -> list[int]:
@@ -56,32 +37,21 @@ TASKS: dict[str, Callable[[list[int]], list[int]]] = {
 """What becomes of the digits, by the generator's name."""
 
 
-def stream(task: str, split: Split, *, seed: int, epoch: int, longest: int) -> Iterator[Pair]:
+def stream(task: str, data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
     """Endless pairs of one split: a function of (seed, epoch), each of the three kinds in turn."""
+    if data.max_length < SHORTEST:
+        raise UserError(
+            f"data.max_length={data.max_length} is less than the {SHORTEST} digits of the shortest "
+            f"sequence that {task} makes."
+        )
     random = np.random.default_rng([seed, epoch, SPLITS.index(split)])
     for kind in cycle(KINDS):
         source = None
-        while source is None or split_of(source) != split:
-            digits = kind(random, longest)
+        while source is None or split_of(source, seed=data.split_seed) != split:
+            digits = kind(random, data.max_length)
             source = _text(digits)
         yield source, _text(TASKS[task](digits))
 
 
 def _text(digits: list[int]) -> str:
     return " ".join(map(str, digits))
-
-
-def training_pairs(task: str, *, seed: int, epoch: int, longest: int) -> list[Pair]:
-    """The sequences of one epoch."""
-    return list(islice(stream(task, "train", seed=seed, epoch=epoch, longest=longest), EPOCH))
-
-
-def held_out_pairs(task: str, split: Split, *, longest: int) -> list[Pair]:
-    """The held-out sequences: the same whatever the run's seed, so that scores compare."""
-    found: dict[str, str] = {}
-    most = 10 * HELD_OUT[split]  # short sequences are few: all there are will have to do
-    for source, target in islice(stream(task, split, seed=0, epoch=0, longest=longest), most):
-        found.setdefault(source, target)
-        if len(found) == HELD_OUT[split]:
-            break
-    return list(found.items())

@@ -24,8 +24,6 @@ from regard.training.files import writing
 INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
-SHORT, LONG = 6, 24
-"""Tokens of an example that is neither trivial nor too large to draw."""
 LARGEST = 6000
 """The most pixels along a side of a picture."""
 STYLE: Any = {
@@ -43,7 +41,7 @@ STYLE: Any = {
 
 def draw(run: Run) -> list[Path]:
     """curves.png of a run, and attention.png of one example if it attends; their paths."""
-    example = _example(run)
+    example = run.task.example()
     with plt.rc_context(STYLE):
         found = [_save(curves(run.metrics()), run.path / "curves.png")]
         trace = Trace() if example is None else run.trace(example)
@@ -52,24 +50,16 @@ def draw(run: Run) -> list[Path]:
     return found
 
 
-def _example(run: Run) -> str | None:
-    """A test source to look into: the first of some length that the run can read, if any."""
-    for source, _ in run.task.pairs("test"):
-        if SHORT <= len(source.split()) <= LONG and run.tokenizer.unknown(source) is None:
-            return source
-    return None
-
-
 def curves(metrics: list[dict[str, Any]]) -> Figure:
     """Loss, accuracy and learning rate against the step, training beside validation."""
     figure, (loss, accuracy, rate) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     steps = [line["step"] for line in metrics]
     for axes, name, title in (
         (loss, "loss", "loss a token"),
-        (accuracy, "token_accuracy", "accuracy"),
+        (accuracy, "accuracy", "accuracy"),
     ):
         for part, colour in (("train", TRAIN), ("valid", VALID)):
-            values = [line[part][name] for line in metrics]
+            values = [line[part].get(name, line[part].get(f"token_{name}")) for line in metrics]
             axes.plot(steps, values, color=colour, marker="o", markersize=3, label=part)
         axes.set_title(title)
         axes.legend(frameon=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def exact_match(predictions: Sequence[str], references: Sequence[str]) -> float:
-    """Predictions equal to their reference, divided by all."""
+def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Predictions equal to one of their references, divided by all."""
     pairs = list(zip(predictions, references, strict=True))
-    return sum(prediction == reference for prediction, reference in pairs) / len(pairs)
+    return sum(prediction in right for prediction, right in pairs) / len(pairs)

@@ -11,7 +11,7 @@ from regard.nn.alignment import Alignment, AlignmentKind, Remembered
 from regard.nn.cells import CellKind, CellState
 from regard.nn.embedding import OutputProjection, TokenEmbedding
 from regard.nn.masks import PADDING
-from regard.nn.recurrent import Recurrent
+from regard.nn.recurrent import Recurrent, RecurrentInit
 from regard.nn.trace import Trace, at
 
 AttentionKind = Literal["none"] | AlignmentKind
@@ -67,6 +67,7 @@ class AttentionSeq2Seq(nn.Module):
         bidirectional: bool = True,
         dropout: float = 0.1,
         teacher_forcing: float = 1.0,
+        recurrent_init: RecurrentInit = "orthogonal",
         tie_embeddings: Tying = "none",
         fast: bool = True,
     ) -> None:
@@ -92,6 +93,7 @@ class AttentionSeq2Seq(nn.Module):
             n_layers=n_layers,
             bidirectional=bidirectional,
             dropout=dropout,
+            init=recurrent_init,
             fast=fast,
         )
         self.bridge = nn.Linear(d_model, d_model)
@@ -104,6 +106,7 @@ class AttentionSeq2Seq(nn.Module):
             d_model,
             n_layers=n_layers,
             dropout=dropout,
+            init=recurrent_init,
             fast=fast,
         )
         if self.attention is not None:

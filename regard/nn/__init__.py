@@ -15,6 +15,7 @@ from regard.nn.feed_forward import FeedForward
 from regard.nn.layer_norm import LayerNorm
 from regard.nn.masks import PADDING, causal_mask, padding_mask
 from regard.nn.multi_head import CrossAttention, MultiHeadAttention, SelfAttention
+from regard.nn.pooling import Pooling
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
 from regard.nn.recurrent import Recurrent
 from regard.nn.residual import Residual
@@ -38,6 +39,7 @@ __all__ = [
     "LearnedPositions",
     "MultiHeadAttention",
     "OutputProjection",
+    "Pooling",
     "Recurrent",
     "Remembered",
     "Residual",

@@ -1,5 +1,7 @@
 """Recurrent layers over a padded batch: cells in a loop, or torch's packed kernels."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -7,6 +9,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.nn.cells import GATES, STEPS, CellKind, CellState, CellWeights, Nonlinearity
 from regard.nn.trace import Trace, at
+
+RecurrentInit = Literal["orthogonal", "uniform"]
 
 FAST = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -32,6 +36,7 @@ class Recurrent(nn.Module):
         bidirectional: bool = False,
         dropout: float = 0.0,
         nonlinearity: Nonlinearity = "tanh",
+        init: RecurrentInit = "orthogonal",
         fast: bool = True,
     ) -> None:
         super().__init__()
@@ -53,7 +58,8 @@ class Recurrent(nn.Module):
             dropout=dropout if n_layers > 1 else 0.0,
             **self.options,
         )
-        self._initialise()
+        if init == "orthogonal":  # torch's own is uniform in ±1/√D
+            self._initialise()
 
     @property
     def d_output(self) -> int:

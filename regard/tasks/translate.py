@@ -2,82 +2,81 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from regard.config import Config, Decode
-from regard.data.batches import Batch, BatchStream, Ids, source_batch
-from regard.data.pairs import PairSource
-from regard.data.synthetic import SPLITS, Pair, Split
-from regard.data.tokenizer import END, NEVER_WRITTEN, START, UNKNOWN, Tokenizer
+from regard.data.batches import Batch, Collate, Examples, Ids, collate, source_batch
+from regard.data.pairs import measure
+from regard.data.splits import Pair, Split
+from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
 from regard.decoding import Hypothesis, greedy, search
 from regard.errors import UserError
+from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
+from regard.tasks.pair_task import PairTask
+from regard.tasks.task import Prediction, checked_lines
 from regard.training.engine import Engine
+from regard.training.loop import Carried
 from regard.training.loss import Sums, token_sums
 
 DECODED_TOGETHER = 128
 """Rows of a batch when predicting."""
 
+SCORES: dict[str, dict[str, Callable[..., float]]] = {
+    "exact": {"exact_match": exact_match},
+    "pronunciation": {"wer": word_error_rate, "per": phoneme_error_rate},
+}
+"""What outputs are scored by, as `data.scores` names it."""
 
-@dataclass(frozen=True)
-class Prediction:
-    """What became of one line: the best output first; none for an empty line."""
 
-    input: str
-    outputs: list[str]
-    scores: list[float]
+class Translate(PairTask):
+    """Pairs of texts, an encoder-decoder, cross-entropy on the target, scores of what it writes."""
+
+    FILES = ("tokenizer.json", "target_tokenizer.json")
+
+    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
+        source, target = config.tokenizer.kinds
+        super().__init__(config, measures=(measure(source), measure(target)))
+        self.tokenizer, self.target_tokenizer = (
+            self._train_tokenizers() if files is None else self._open_tokenizers(files)
+        )
+
+    def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        settings, pairs = self.config.tokenizer, self.pairs("train")
+        sides = [[source for source, _ in pairs], [target for _, target in pairs]]
+        if settings.joint:
+            sides = [[text for pair in pairs for text in pair]]
+        found = [
+            Tokenizer.train(
+                texts, vocab_size=settings.vocab_size, kind=kind, lowercase=settings.lowercase
+            )
+            for texts, kind in zip(sides, settings.kinds, strict=False)
+        ]
+        return found[0], found[-1]
+
+    def _open_tokenizers(self, files: dict[str, str]) -> tuple[Tokenizer, Tokenizer]:
+        source = Tokenizer.read(files, self.FILES[0])
+        return source, source if self.config.tokenizer.joint else Tokenizer.read(
+            files, self.FILES[1]
+        )
 
     @property
-    def text(self) -> str:
-        return self.outputs[0] if self.outputs else ""
+    def files(self) -> dict[str, str]:
+        names = self.FILES[:1] if self.config.tokenizer.joint else self.FILES
+        texts = (self.tokenizer.json, self.target_tokenizer.json)
+        return dict(zip(names, texts, strict=False))
 
-
-class Translate:
-    """Pairs of texts, an encoder-decoder, cross-entropy on the target, exact match."""
-
-    def __init__(self, config: Config, tokenizer: Tokenizer | None = None) -> None:
-        self.config = config
-        named = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
-        self.sources = {split: PairSource(named[split], split, config.data) for split in SPLITS}
-        self.tokenizer = tokenizer or self._train_tokenizer()
-        self._encoded: dict[Split, tuple[list[Ids], list[Ids]]] = {}
-
-    def _train_tokenizer(self) -> Tokenizer:
-        texts = (text for pair in self.pairs("train") for text in pair)
-        return Tokenizer.train(texts, vocab_size=self.config.tokenizer.vocab_size)
-
-    def pairs(self, split: Split, *, epoch: int = 0) -> list[Pair]:
-        """Source and target of every example."""
-        return self.sources[split].pairs(seed=self.config.seed, epoch=epoch)
-
-    def notices(self) -> list[str]:
-        """A sentence on everything in the data that could not be used as it is: none in silence."""
-        found = []
-        for split, source in self.sources.items():
-            if source.skipped:
-                found.append(f"{source.path}: {source.skipped:,} lines were left out.")
-            rows = [row for side in self._encoded.get(split, ()) for row in side]
-            unknown = sum(row.count(UNKNOWN) for row in rows)
-            if unknown:
-                found.append(
-                    f"data.{split}: {unknown:,} of {sum(map(len, rows)):,} tokens are not in the "
-                    f"vocabulary, and are read as <unk>."
-                )
-        return found
-
-    def build_model(self) -> EncoderDecoder:
-        """The model that the configuration asks for, its weights drawn from the seed."""
-        with torch.random.fork_rng(devices=[]):  # whoever opens a run keeps their own randomness
-            torch.manual_seed(self.config.seed)
-            return encoder_decoder(
-                self.config, vocab=len(self.tokenizer), max_length=self.longest_output
-            )
+    def new_model(self) -> EncoderDecoder:
+        return encoder_decoder(
+            self.config,
+            vocabs=(len(self.tokenizer), len(self.target_tokenizer)),
+            max_length=self.longest_output,
+        )
 
     @property
     def has_limit(self) -> bool:
@@ -89,34 +88,32 @@ class Translate:
         """Positions that a model with learned ones has."""
         return max(self.config.data.max_length + 1, self.config.decode.max_new_tokens)
 
-    def batches(self) -> BatchStream:
-        """The training batches."""
-        train = self.config.train
-        return BatchStream(
-            self._training_examples,
-            seed=self.config.seed,
-            batch_tokens=train.batch_tokens,
-            batch_size=train.batch_size,
+    def check_data(self) -> None:
+        super().check_data()
+        most = self.config.data.max_length
+        for split, source in self.sources.items():
+            for text, tokens in (
+                (text, tokens)
+                for pair in self.pairs(split)
+                for text, tokens in zip(pair, source.measures, strict=True)
+            ):
+                if tokens(text) > most:
+                    raise UserError(
+                        f"data.max_length={most} is less than the {tokens(text)} tokens of "
+                        f"{text[:60]!r} in data.{split}={source.name!r}."
+                    )
+
+    @property
+    def collate(self) -> Collate:
+        return collate
+
+    def encode(self, pairs: list[Pair]) -> Examples:
+        return (
+            self.tokenizer.encode([source for source, _ in pairs]),
+            self.target_tokenizer.encode([target for _, target in pairs]),
         )
 
-    def _training_examples(self, epoch: int) -> tuple[list[Ids], list[Ids]]:
-        return self._examples("train", epoch=epoch)
-
-    def _examples(self, split: Split, *, epoch: int = 0) -> tuple[list[Ids], list[Ids]]:
-        """The pairs of a split as token ids; kept, unless every epoch has new ones."""
-        if split not in self._encoded or self.sources[split].endless:
-            pairs = self.pairs(split, epoch=epoch)
-            self._encoded[split] = (
-                self.tokenizer.encode([source for source, _ in pairs]),
-                self.tokenizer.encode([target for _, target in pairs]),
-            )
-        return self._encoded[split]
-
-    def steps(self, *, epochs: int, accumulate: int) -> int:
-        """Updates in so many epochs, of as many batches as the first."""
-        return max(1, math.ceil(epochs * self.batches().count(0) / accumulate))
-
-    def loss(self, model: Callable[..., Any], batch: Batch) -> Sums:
+    def loss(self, model: Callable[..., Any], batch: Batch, carried: Carried) -> Sums:
         """Σ −log p(target | source), smoothed as the configuration says."""
         return self._sums(model, batch, smoothing=self.config.train.label_smoothing)
 
@@ -133,21 +130,26 @@ class Translate:
         decode: Decode | None = None,
         with_decoding: bool = True,
     ) -> tuple[int, dict[str, float]]:
-        """How many pairs there are, and the scores on them: without smoothing, and by decoding."""
-        pairs, examples = self.pairs(split), self._examples(split)
-        stream = BatchStream(lambda epoch: examples, seed=0, batch_tokens=8192)
+        """How many sources there are, and the scores on them: without smoothing, and by decoding.
+
+        A source that stands there more than once has several right targets: any of them counts.
+        """
         total = Sums()
         with torch.inference_mode(), engine.autocast():
-            for batch in stream.epoch(0):
+            for batch in self.batches_of(split).epoch(0):
                 total = total + self._sums(model, batch.to(engine.device), smoothing=0.0)
-        metrics = total.metrics
+        metrics = self.means(total)
         metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
+        references: dict[str, list[str]] = {}
+        for source, target in self.pairs(split):
+            references.setdefault(source, []).append(self.target_tokenizer.normal(target))
         if with_decoding:
-            found = self._decode(model, examples[0], decode or self.config.decode, engine)
-            texts = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
-            references = [" ".join(target.split()) for _, target in pairs]
-            metrics["exact_match"] = exact_match(texts, references)
-        return len(pairs), metrics
+            ids = self.tokenizer.encode(list(references))
+            found = self._decode(model, ids, decode or self.config.decode, engine)
+            texts = [self.target_tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+            for name, score in SCORES[self.config.data.scores].items():
+                metrics[name] = score(texts, list(references.values()))
+        return len(references), metrics
 
     def predict(
         self,
@@ -158,36 +160,25 @@ class Translate:
         decode: Decode | None = None,
         name: str = "line",
     ) -> list[Prediction]:
-        """A prediction a line, in order; every line is checked before the first is predicted."""
-        if isinstance(lines, str):
-            raise TypeError("predict takes a list of lines, not one string")
-        for number, line in enumerate(lines, start=1):
-            self.check(line, where=f"{name}:{number}")
+        filled = checked_lines(lines, self.check, name=name)
         decode = decode or self.config.decode
-        filled = [number for number, line in enumerate(lines) if line.split()]
         ids = self.tokenizer.encode([lines[number] for number in filled])
         found = dict(zip(filled, self._decode(model, ids, decode, engine), strict=True))
         return [
             Prediction(
                 line,
-                [self.tokenizer.decode(one.tokens) for one in found.get(number, [])],
+                [self.target_tokenizer.decode(one.tokens) for one in found.get(number, [])],
                 [one.score for one in found.get(number, [])],
             )
             for number, line in enumerate(lines)
         ]
 
     def check(self, line: str, *, where: str) -> None:
-        """Refuse a line that the model cannot read whole."""
-        unknown = self.tokenizer.unknown(line)
-        if unknown is not None:
+        super().check(line, where=where)
+        length = len(self.tokenizer.encode([line])[0])
+        if length > self.config.data.max_length:
             raise UserError(
-                f"{where}: {unknown[:40]!r} is not in the vocabulary of this run, which knows "
-                f"{self.tokenizer.sample()}."
-            )
-        words = len(self.tokenizer.encode([line])[0])
-        if words > self.config.data.max_length:
-            raise UserError(
-                f"{where}: {words} tokens, and this run was trained on lines of up to "
+                f"{where}: {length} tokens, and this run was trained on lines of up to "
                 f"{self.config.data.max_length} (data.max_length). Split the line."
             )
 
@@ -227,8 +218,8 @@ class Translate:
         target = source.new_tensor([[START, *output[:-1]]])
         trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
-        trace.tokens["target"] = self.tokenizer.tokens(target[0].tolist())
-        trace.tokens["output"] = self.tokenizer.tokens(output)
+        trace.tokens["target"] = self.target_tokenizer.tokens(target[0].tolist())
+        trace.tokens["output"] = self.target_tokenizer.tokens(output)
         with torch.inference_mode():
             model(source, target, trace=trace)
         return trace

@@ -13,8 +13,9 @@ from regard.errors import UserError
 from regard.training.checkpoint import save_checkpoint
 from regard.training.files import append_line
 from regard.training.loop import Loop, Stop
+from regard.training.loss import Sums
 
-HIGHER_IS_BETTER = {"loss": False, "token_accuracy": True, "exact_match": True}
+LOWER_IS_BETTER = ("loss", "wer", "per")
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Evaluate:
     every: int
     metric: str
     scores: Callable[[], dict[str, float]]
+    means: Callable[[Sums], dict[str, float]]
     save_best: Callable[[], None]
     log: Path
     patience: int | None = None
@@ -41,8 +43,8 @@ class Evaluate:
                 f"The loss on valid is {valid['loss']} after step {progress.step}: the weights are "
                 f"lost. Try a lower train.lr; the checkpoints before this step are untouched."
             )
-        train = loop.take_seen().metrics
-        sign = 1 if HIGHER_IS_BETTER[self.metric] else -1
+        train = self.means(loop.take_seen())
+        sign = -1 if self.metric in LOWER_IS_BETTER else 1
         rank = [sign * valid[self.metric], -valid["loss"]]  # of two equal scores, the lower loss
         better = progress.best is None or rank > progress.best
         if better:
@@ -85,6 +87,7 @@ class SaveCheckpoints:
             loop.progress.step,
             model=loop.model,
             optimiser=loop.optimiser,
+            carried=loop.carried,
             progress=asdict(loop.progress),
             metadata=self.metadata,
             keep=self.keep,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.training.files import (
@@ -23,7 +23,7 @@ from regard.training.files import (
 from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"
-FILES = ("model.safetensors", "optimizer.safetensors", "progress.json")
+FILES = ("model.safetensors", "optimizer.safetensors", "carried.safetensors", "progress.json")
 
 
 def save_checkpoint(
@@ -32,6 +32,7 @@ def save_checkpoint(
     *,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
+    carried: dict[str, Tensor],
     progress: dict[str, Any],
     metadata: dict[str, str],
     keep: int,
@@ -46,6 +47,7 @@ def save_checkpoint(
         aside.mkdir()
         write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
         write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
+        write_tensors(aside / "carried.safetensors", carried)
         write_json(aside / "progress.json", progress)
         write_json(aside / MANIFEST, {name: sha256(aside / name) for name in FILES})
     for old in sorted(found_steps(directory))[:-keep]:
@@ -64,8 +66,8 @@ def load_checkpoint(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     metadata: dict[str, str],
-) -> dict[str, Any]:
-    """Put the newest checkpoint into model and optimiser; its progress is returned."""
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Put the newest checkpoint into model and optimiser; its progress, and what was carried."""
     steps = sorted(found_steps(directory))
     if not steps:
         raise UserError(
@@ -82,7 +84,8 @@ def load_checkpoint(
         restore_optimiser(optimiser, model, state)
     except ValueError as error:
         raise UserError(f"{newest / 'optimizer.safetensors'} does not fit: {error}.") from None
-    return json.loads((newest / "progress.json").read_text(encoding="utf-8"))
+    carried, _ = read_tensors(newest / "carried.safetensors")
+    return json.loads((newest / "progress.json").read_text(encoding="utf-8")), carried
 
 
 def _check(checkpoint: Path, *, earlier: list[int]) -> None:

@@ -31,9 +31,14 @@ class Batches(Protocol):
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Any]: ...
 
+    def count(self, number: int) -> int: ...
 
-LossFunction = Callable[[Callable[..., Any], Any], Sums]
-"""(model, batch) -> sums over the batch's targets."""
+
+Carried = dict[str, Tensor]
+"""What one batch leaves for the next, such as the state of a recurrent network in mid-text."""
+
+LossFunction = Callable[[Callable[..., Any], Any, Carried], Sums]
+"""(model, batch, carried) -> sums over the batch's targets; it may change what is carried."""
 
 
 @dataclass
@@ -91,6 +96,7 @@ class Loop:
     seed: int = 0
     callbacks: Sequence[Callback] = ()
     progress: Progress = field(default_factory=Progress)
+    carried: Carried = field(default_factory=dict)
     stop: Stop | None = None
     """Set by a callback to end the run after this step."""
     latest: Sums = field(default_factory=Sums)
@@ -121,7 +127,7 @@ class Loop:
         total = Sums()
         for place, batch in batches.items():
             with self.engine.autocast():
-                sums = self.loss(model, batch.to(self.engine.device))
+                sums = self.loss(model, batch.to(self.engine.device), self.carried)
             loss = sums.loss
             assert isinstance(loss, Tensor)
             sums.loss = loss.item()

@@ -10,9 +10,16 @@ from torch import Tensor
 from regard.nn.masks import PADDING
 from regard.nn.softmax import log_softmax
 
+NONE_IS_PADDING = -100
+"""Where every target counts, class 0 among them."""
+
 
 def cross_entropy_reference(
-    scores: Float[Tensor, "*B C"], targets: Int[Tensor, "*B"], *, smoothing: float = 0.0
+    scores: Float[Tensor, "*B C"],
+    targets: Int[Tensor, "*B"],
+    *,
+    smoothing: float = 0.0,
+    padding: int = PADDING,
 ) -> Float[Tensor, ""]:
     """−Σ Σ_c q(c) log p(c), summed over the targets that are not padding.
 
@@ -23,17 +30,21 @@ def cross_entropy_reference(
     on_target = log_p.gather(-1, targets[..., None])[..., 0]  # *B
     on_all = log_p.mean(-1)  # *B: Σ_c log p(c) / C
     losses = -(1 - smoothing) * on_target - smoothing * on_all
-    return losses.masked_fill(targets == PADDING, 0.0).sum()
+    return losses.masked_fill(targets == padding, 0.0).sum()
 
 
 def cross_entropy(
-    scores: Float[Tensor, "*B C"], targets: Int[Tensor, "*B"], *, smoothing: float = 0.0
+    scores: Float[Tensor, "*B C"],
+    targets: Int[Tensor, "*B"],
+    *,
+    smoothing: float = 0.0,
+    padding: int = PADDING,
 ) -> Float[Tensor, ""]:
     """The same by torch's fused kernel."""
     return F.cross_entropy(
         scores.flatten(0, -2).float(),
         targets.flatten(),
-        ignore_index=PADDING,
+        ignore_index=padding,
         reduction="sum",
         label_smoothing=smoothing,
     )
@@ -59,12 +70,12 @@ class Sums:
         )
 
     @property
-    def metrics(self) -> dict[str, float]:
-        """Means a token."""
-        return {
-            "loss": float(self.loss) / max(1, self.tokens),
-            "token_accuracy": int(self.correct) / max(1, self.tokens),
-        }
+    def mean_loss(self) -> float:
+        return float(self.loss) / max(1, self.tokens)
+
+    @property
+    def accuracy(self) -> float:
+        return int(self.correct) / max(1, self.tokens)
 
 
 def token_sums(
@@ -73,12 +84,14 @@ def token_sums(
     *,
     tokens: int,
     smoothing: float = 0.0,
+    padding: int = PADDING,
 ) -> Sums:
     """Loss, tokens and right answers of one batch."""
     with torch.no_grad():
         right = _best_is(scores, targets)
-        correct = (right & (targets != PADDING)).sum()
-    return Sums(cross_entropy(scores, targets, smoothing=smoothing), tokens, correct)
+        correct = (right & (targets != padding)).sum()
+    loss = cross_entropy(scores, targets, smoothing=smoothing, padding=padding)
+    return Sums(loss, tokens, correct)
 
 
 def _best_is(scores: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Bool[Tensor, "B T"]:

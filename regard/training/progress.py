@@ -66,9 +66,8 @@ class ShowProgress:
         self._print(f"step {line['step']}  valid: {scores}{'  (best)' if line['best'] else ''}")
 
     def _line(self, loop: Loop) -> str:
-        metrics = loop.latest.metrics
         return (
-            f"loss {metrics['loss']:.4f} accuracy {metrics['token_accuracy']:.3f} "
+            f"loss {loop.latest.mean_loss:.4f} accuracy {loop.latest.accuracy:.3f} "
             f"lr {loop.learning_rate:.1e} {self._speed:,.0f} tokens/s"
         )
 

@@ -3,12 +3,20 @@
 `regard verify` prints each with its largest difference, and the tests hold each to its tolerance.
 """
 
+from collections.abc import Iterator
+
+from regard.data.tokenizer import END, START
 from regard.run import Run
+from regard.tasks import Translate
 from regard.verify.against_torch import torch_checks
 from regard.verify.check import Check
-from regard.verify.within import decoding_checks, model_checks, random_models, run_checks
+from regard.verify.sequences import random_sequence_models, sequence_checks
+from regard.verify.within import decoding_checks, model_checks, random_models
 
 __all__ = ["Check", "checks"]
+
+OF_A_RUN = 1e-4
+"""A trained model's scores go up to some tens, and their rounding with them."""
 
 
 def checks(run: Run | None = None) -> list[Check]:
@@ -16,4 +24,27 @@ def checks(run: Run | None = None) -> list[Check]:
     found = list(torch_checks())
     for label, model in random_models().items():
         found += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
-    return found + (list(run_checks(run)) if run else [])
+    for label, sequence_model in random_sequence_models().items():
+        found += sequence_checks(sequence_model, label=label)
+    return found + (list(_run_checks(run)) if run else [])
+
+
+def _run_checks(run: Run) -> Iterator[Check]:
+    """The equalities on a trained model: on a few of its own validation examples."""
+    by_length = sorted(run.task.pairs("valid"), key=lambda pair: len(pair[0]))
+    pairs = by_length[: len(by_length) // 2 + 1 : max(1, len(by_length) // 8)]
+    rows = run.tokenizer.encode([source for source, _ in pairs])
+    label = str(run.path)
+    if isinstance(run.task, Translate):
+        targets = run.task.target_tokenizer.encode([target for _, target in pairs])
+        yield from model_checks(
+            run.model,
+            label=label,
+            sources=[[*ids, END] for ids in rows],
+            targets=[[START, *ids] for ids in targets],
+            tolerance=OF_A_RUN,
+        )
+    else:
+        yield from sequence_checks(
+            run.model, label=label, rows=[[END, *ids] for ids in rows], tolerance=OF_A_RUN
+        )

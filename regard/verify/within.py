@@ -4,11 +4,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.batches import Ids, pad
 from regard.data.tokenizer import END, START
@@ -19,9 +19,10 @@ from regard.nn import Trace
 from regard.nn.alignment import KINDS as ALIGNMENTS
 from regard.nn.cells import CellKind
 from regard.nn.residual import NormPlace
-from regard.run import Run
 from regard.training.files import read_weights, weights, write_tensors
-from regard.verify.check import Check, largest
+from regard.verify.check import TOLERANCE, Check, largest
+
+Model = TypeVar("Model", bound=nn.Module)
 
 VOCAB = 12
 SOURCES = [[4, 5, 6, 7, END], [8, 9, END], [11, 4, 10, END], [5, END]]
@@ -50,10 +51,11 @@ def random_models() -> dict[str, EncoderDecoder]:
             found[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
                 VOCAB, VOCAB, kind=kind, attention=attention, d_model=32, n_layers=2
             )
-    return {name: _shaken(model) for name, model in found.items()}
+    return {name: shaken(model) for name, model in found.items()}
 
 
-def _shaken(model: EncoderDecoder) -> EncoderDecoder:
+def shaken(model: Model) -> Model:
+    """The same model with larger weights."""
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -67,18 +69,24 @@ def model_checks(
     label: str,
     sources: list[Ids] = SOURCES,
     targets: list[Ids] = TARGETS,
+    tolerance: float = TOLERANCE,
 ) -> Iterator[Check]:
     """Equalities of one model, on a small padded batch."""
     source, target = pad(sources), pad(targets)
     yield Check(
-        f"{label}: fast = reference", partial(fast_against_reference, model, source, target)
+        f"{label}: fast = reference",
+        partial(fast_against_reference, model, source, target),
+        tolerance,
     )
     yield Check(
         f"{label}: a batch = its rows one by one",
         partial(batch_against_singles, model, sources, targets),
+        tolerance,
     )
     yield Check(
-        f"{label}: cached = uncached", partial(cached_against_uncached, model, source, target)
+        f"{label}: cached = uncached",
+        partial(cached_against_uncached, model, source, target),
+        tolerance,
     )
     yield Check(
         f"{label}: the future does not reach the past",
@@ -86,7 +94,9 @@ def model_checks(
         tolerance=0.0,
     )
     yield Check(
-        f"{label}: more padding changes nothing", partial(more_padding, model, source, target)
+        f"{label}: more padding changes nothing",
+        partial(more_padding, model, source, target),
+        tolerance,
     )
     yield Check(
         f"{label}: saved and loaded = itself",
@@ -144,15 +154,19 @@ def more_padding(model: EncoderDecoder, source: Tensor, target: Tensor) -> float
 
 @torch.inference_mode()
 def saved_and_loaded(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    """Weights written to a file and read into a model of zeros."""
     before = model(source, target)
+    restored(model)
+    return largest([(model(source, target), before)])
+
+
+def restored(model: nn.Module) -> None:
+    """Write the weights to a file, set them to zero, and read them back."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         write_tensors(path, weights(model))
         for parameter in model.parameters():
             parameter.zero_()
         read_weights(path, model, metadata={})
-    return largest([(model(source, target), before)])
 
 
 Search = Callable[[Stepper, Tensor], list[list[Hypothesis]]]
@@ -166,9 +180,14 @@ def _beam(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
     return beam_search(stepper, source, start=START, end=END, max_new_tokens=8, beam=4, n_best=4)
 
 
+def decoders() -> dict[str, Search]:
+    """The decoders by name."""
+    return {"greedy": _greedy, "beam 4": _beam}
+
+
 def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
     """Decoders with and without a cache, in a batch and alone: the same tokens and scores."""
-    for name, search in {"greedy": _greedy, "beam 4": _beam}.items():
+    for name, search in decoders().items():
         yield Check(
             f"{label}: {name}, cached = uncached",
             partial(search_replayed, search, model),
@@ -181,16 +200,16 @@ def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
 
 def search_replayed(search: Search, model: EncoderDecoder) -> float:
     """With the cache, and computing the whole sequence again at every step."""
-    return _hypotheses(search(model, pad(SOURCES)), search(Replay(model), pad(SOURCES)))
+    return hypotheses(search(model, pad(SOURCES)), search(Replay(model), pad(SOURCES)))
 
 
 def search_one_by_one(search: Search, model: EncoderDecoder) -> float:
-    return _hypotheses(
+    return hypotheses(
         search(model, pad(SOURCES)), [search(model, pad([row]))[0] for row in SOURCES]
     )
 
 
-def _hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:
+def hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:
     """The largest difference in scores; infinite if the tokens differ."""
     worst = 0.0
     for found, expected in zip(some, others, strict=True):
@@ -199,15 +218,6 @@ def _hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) ->
         pairs = zip(found, expected, strict=True)
         worst = max([worst, *(abs(one.score - other.score) for one, other in pairs)])
     return worst
-
-
-def run_checks(run: Run) -> Iterator[Check]:
-    """The equalities on a trained model: on a few of its own validation pairs."""
-    by_length = sorted(run.task.pairs("valid"), key=lambda pair: len(pair[0]))
-    pairs = by_length[: len(by_length) // 2 + 1 : max(1, len(by_length) // 8)]
-    sources = [[*ids, END] for ids in run.tokenizer.encode([source for source, _ in pairs])]
-    targets = [[START, *ids] for ids in run.tokenizer.encode([target for _, target in pairs])]
-    yield from model_checks(run.model, label=str(run.path), sources=sources, targets=targets)
 
 
 def _real(scores: Tensor, target: Tensor) -> Tensor:

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from regard.config import Data
-from regard.data.pairs import PairSource, decode_lines
+from regard.data.pairs import PairSource, decode_lines, measure
 from regard.errors import UserError
+
+WORDS = (measure("words"), measure("words"))
 
 
 def source(path: Path, text: str | bytes, **options) -> PairSource:
     (path / "pairs.tsv").write_bytes(text.encode() if isinstance(text, str) else text)
-    return PairSource("pairs.tsv", "train", Data(directory=str(path), **options))
+    return PairSource("pairs.tsv", "train", Data(directory=str(path), **options), WORDS)
 
 
 def test_a_pair_a_line(tmp_path: Path) -> None:
@@ -43,13 +45,15 @@ def test_bad_lines_are_skipped_and_counted_when_asked(tmp_path: Path) -> None:
 
 
 def test_neither_a_generator_nor_a_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"neither a generator \(sort, copy, reverse\) nor a file"):
-        PairSource("nothing.tsv", "train", Data(directory=str(tmp_path))).pairs()
+    with pytest.raises(
+        UserError, match=r"neither a generator \(sort, copy, reverse, .*\) nor a file"
+    ):
+        PairSource("nothing.tsv", "train", Data(directory=str(tmp_path)), WORDS).pairs()
 
 
 def test_a_generator_needs_room_for_its_shortest_sequence() -> None:
     with pytest.raises(UserError, match="max_length=1 is less than the 2 digits"):
-        PairSource("sort", "train", Data(max_length=1)).pairs()
+        PairSource("sort", "train", Data(max_length=1), WORDS).pairs()
 
 
 def test_no_line_is_gained_or_lost() -> None:

@@ -4,21 +4,18 @@ from itertools import islice
 
 import pytest
 
-from regard.data.synthetic import (
-    HELD_OUT,
-    KINDS,
-    TASKS,
-    held_out_pairs,
-    split_of,
-    stream,
-    training_pairs,
-)
+from regard.config import Data
+from regard.data.generators import GENERATORS, HELD_OUT
+from regard.data.splits import split_of
+from regard.data.synthetic import KINDS, TASKS, stream
+
+DATA = Data(max_length=20)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_targets_are_right(task: str) -> None:
     answer = {"sort": sorted, "copy": list, "reverse": lambda digits: digits[::-1]}[task]
-    for source, target in islice(stream(task, "train", seed=1, epoch=0, longest=20), 300):
+    for source, target in islice(stream(task, DATA, "train", seed=1, epoch=0), 300):
         digits = [int(word) for word in source.split()]
         assert target == " ".join(map(str, answer(digits)))
         assert 2 <= len(digits) <= 20
@@ -26,7 +23,7 @@ def test_targets_are_right(task: str) -> None:
 
 def test_the_three_kinds_take_turns() -> None:
     assert len(KINDS) == 3
-    pairs = list(islice(stream("sort", "train", seed=3, epoch=0, longest=20), 300))
+    pairs = list(islice(stream("sort", DATA, "train", seed=3, epoch=0), 300))
     falling, permuted, repeated = (
         [[int(word) for word in source.split()] for source, _ in pairs[kind::3]]
         for kind in range(3)
@@ -39,12 +36,12 @@ def test_the_three_kinds_take_turns() -> None:
 
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_held_out_sets_never_meet_the_training_stream(split) -> None:
-    held_out = {source for source, _ in held_out_pairs("sort", split, longest=20)}
+    held_out = {source for source, _ in GENERATORS["sort"].held_out(DATA, split)}
     assert len(held_out) == HELD_OUT[split]
     assert all(split_of(source) == split for source in held_out)
     for seed in (1, 2):
         for epoch in (0, 1):
-            trained = {s for s, _ in training_pairs("sort", seed=seed, epoch=epoch, longest=20)}
+            trained = {s for s, _ in GENERATORS["sort"].training(DATA, seed=seed, epoch=epoch)}
             assert not trained & held_out
 
 
@@ -61,7 +58,7 @@ def test_every_sequence_belongs_to_one_split_in_a_fixed_share() -> None:
 
 
 def test_the_stream_is_a_function_of_seed_and_epoch() -> None:
-    first = training_pairs("copy", seed=1, epoch=2, longest=20)
-    assert first == training_pairs("copy", seed=1, epoch=2, longest=20)
-    assert first != training_pairs("copy", seed=1, epoch=3, longest=20)
-    assert first != training_pairs("copy", seed=2, epoch=2, longest=20)
+    first = GENERATORS["copy"].training(DATA, seed=1, epoch=2)
+    assert first == GENERATORS["copy"].training(DATA, seed=1, epoch=2)
+    assert first != GENERATORS["copy"].training(DATA, seed=1, epoch=3)
+    assert first != GENERATORS["copy"].training(DATA, seed=2, epoch=2)

@@ -1,6 +1,8 @@
 """The tokenizer: special ids in their places, whatever the text holds."""
 
-from pathlib import Path
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.data.tokenizer import SPECIAL, UNKNOWN, Tokenizer
 
@@ -28,9 +30,33 @@ def test_unknown_words_are_named_and_shown() -> None:
     assert tokenizer.decode([4, 3]) == "a <unk>"
 
 
-def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+def test_saved_and_loaded_is_the_same() -> None:
     tokenizer = Tokenizer.train(["a b"], vocab_size=9)
-    (tmp_path / "tokenizer.json").write_text(tokenizer.json)
-    again = Tokenizer.load(tmp_path / "tokenizer.json")
-    assert again.hash == tokenizer.hash
-    assert again.encode(["b a"]) == tokenizer.encode(["b a"])
+    again = Tokenizer.read({"tokenizer.json": tokenizer.json}, "tokenizer.json")
+    assert (again.hash, again.encode(["b a"])) == (tokenizer.hash, tokenizer.encode(["b a"]))
+
+
+@pytest.mark.parametrize(("files", "fault"), [({}, "is missing"), ({"x.json": "{"}, "is not a")])
+def test_what_is_no_tokenizer_is_refused(files: dict, fault: str) -> None:
+    with pytest.raises(ValueError, match=f"x.json {fault}"):
+        Tokenizer.read(files, "x.json")
+
+
+@given(st.text(alphabet="abc é\n\U0001f600", max_size=12))
+def test_characters_come_back_as_they_were(text: str) -> None:
+    tokenizer = Tokenizer.train(["abc é\n\U0001f600"], vocab_size=99, kind="chars")
+    (ids,) = tokenizer.encode([text])
+    assert len(ids) == len(text)
+    assert tokenizer.decode(ids) == text == tokenizer.normal(text)
+
+
+def test_capitals_are_read_as_small_letters_when_asked() -> None:
+    tokenizer = Tokenizer.train(["Ab"], vocab_size=9, kind="chars", lowercase=True)
+    assert tokenizer.encode(["AB"]) == tokenizer.encode(["ab"])
+    assert tokenizer.unknown("aBx") == "x"
+    assert tokenizer.normal("aB") == "ab"
+
+
+def test_the_normal_form_is_what_decoding_writes() -> None:
+    words = Tokenizer.train(["a b"], vocab_size=9)
+    assert words.normal("  a   b ") == words.decode(*words.encode(["  a   b "])) == "a b"

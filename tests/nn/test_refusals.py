@@ -11,6 +11,10 @@ CASES = {
     'FeedForward(8, 16, activation="swish")': "activation='swish' is not one of relu, gelu",
     "MultiHeadAttention(10, 4)": "d_model=10 does not divide into n_heads=4 equal heads",
     "MultiHeadAttention(8, 0)": "d_model=8 does not divide into n_heads=0 equal heads",
+    'Pooling("median", 8)': "pooling='median' is not one of final, mean, max, attention",
+    'Recurrent("elman", 8, 8)': "kind='elman' is not one of rnn, gru, lstm",
+    'Alignment("dot", 8, 8)': "attention='dot' is not one of bahdanau, luong-dot, luong-general, "
+    "luong-concat",
     "attend(x, x, x, x)": "a mask must be boolean with True where attention is allowed, not "
     "torch.float32; write mask.bool() if 1 means allowed in it, or mask == 0 if it is added to "
     "scores",

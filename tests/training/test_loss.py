@@ -45,7 +45,7 @@ def test_padding_does_not_count() -> None:
 
 def test_sums_add_and_divide_once() -> None:
     total = Sums(6.0, 2, 1) + Sums(torch.tensor(2.0), 6, torch.tensor(5))
-    assert total.metrics == {"loss": 1.0, "token_accuracy": 0.75}
+    assert (total.mean_loss, total.accuracy) == (1.0, 0.75)
 
 
 @pytest.mark.parametrize(("pieces", "smoothing"), [(1, 0.0), (4, 0.0), (16, 0.1)])
@@ -67,7 +67,7 @@ def test_one_batch_of_16_equals_4_batches_of_4(pieces: int, smoothing: float) ->
         batches = [collate(rows[i : i + size], rows[i : i + size]) for i in range(0, 16, size)]
         loop.update(model, {str(place): batch for place, batch in enumerate(batches)})
         weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-        return loop.latest.metrics["loss"], loop.gradient_norm, weights
+        return loop.latest.mean_loss, loop.gradient_norm, weights
 
     whole, parted = after(1), after(pieces)
     assert whole[0] == pytest.approx(parted[0], rel=1e-6)

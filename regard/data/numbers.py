@@ -1,0 +1,40 @@
+"""Numbers in words, from one language to another (package `num2words`).
+
+`forty-two` becomes `quarante-deux`. `data.source` and `data.target` are the languages' codes.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from regard.config import Data
+from regard.data.optional import needed
+from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.errors import UserError
+
+LARGEST = 999_999
+
+
+def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
+    """Endless numbers from 1 to 999,999; each belongs to one split for good.
+
+    As many have 1 to 3 digits, 4, 5 and 6: drawn evenly from all, nine in ten would have six.
+    """
+    words = needed("num2words", extra="words", what="data of 'numbers'")
+    for side, language in (("source", data.source), ("target", data.target)):
+        if language not in words.CONVERTER_CLASSES:
+            known = ", ".join(sorted(words.CONVERTER_CLASSES))
+            raise UserError(
+                f"data.{side}={language!r} is no language that numbers can be written in; there "
+                f"are {known}."
+            )
+    random = np.random.default_rng([seed, epoch, SPLITS.index(split)])
+    while True:
+        bound = 10 ** random.integers(3, 7)
+        number = int(random.integers(1 if bound == 1000 else bound // 10, bound))
+        if split_of(str(number), seed=data.split_seed) == split:
+            source, target = (
+                " ".join(words.num2words(number, lang=language).split())
+                for language in (data.source, data.target)
+            )
+            yield source, target

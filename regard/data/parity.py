@@ -1,0 +1,55 @@
+"""Parity: is the sum of the numbers even or odd?
+
+One number read wrongly, or one step forgotten, and the answer is as good as a coin. There is no
+credit for being nearly right, which is what makes this small task hard to learn.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from regard.config import Data
+from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.errors import UserError
+
+NUMBERS = 200
+"""The numbers are 0 to 199."""
+
+SHORTEST = 4
+
+LONG = 200
+"""The length of the `parity-long` sequences, ten times what is trained on."""
+
+
+def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
+    """Endless sequences of 4 to max_length numbers; in training, shorter ones come first.
+
+    With a curriculum of n epochs, epoch e has lengths from 1 up to a bound that grows evenly from
+    1 to max_length until epoch n.
+    """
+    if data.max_length < SHORTEST:
+        raise UserError(
+            f"data.max_length={data.max_length} is less than the {SHORTEST} numbers of the "
+            f"shortest sequence that parity makes."
+        )
+    shortest, longest = SHORTEST, data.max_length
+    if split == "train" and epoch < data.curriculum:
+        shortest, longest = 1, max(1, longest * (epoch + 1) // data.curriculum)
+    return _sequences(data, split, shortest, longest, [seed, epoch, SPLITS.index(split)])
+
+
+def long_stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
+    """Endless sequences of 200 numbers."""
+    return _sequences(data, split, LONG, LONG, [seed, epoch, SPLITS.index(split)])
+
+
+def _sequences(
+    data: Data, split: Split, shortest: int, longest: int, seed: list[int]
+) -> Iterator[Pair]:
+    random = np.random.default_rng(seed)
+    while True:
+        numbers = random.integers(0, NUMBERS, random.integers(shortest, longest + 1))
+        text = " ".join(map(str, numbers))
+        # Single numbers are the alphabet: all of them are for training.
+        if len(numbers) == 1 or split_of(text, seed=data.split_seed) == split:
+            yield text, "odd" if numbers.sum() % 2 else "even"

@@ -1,0 +1,21 @@
+"""Which part an example belongs to for good: train, valid or test, by a hash."""
+
+import hashlib
+from typing import Literal, get_args
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+Pair = tuple[str, str]
+"""What goes in and what should come out, as text."""
+
+
+def split_of(key: str, *, seed: int = 0, of: int = 10, valid: int = 1, test: int = 1) -> Split:
+    """Where the example of this key belongs: of every `of`, so many to valid and so many to test.
+
+    A function of the key and the seed alone: however long a training stream runs, it cannot meet
+    a held-out example.
+    """
+    digest = hashlib.blake2b(key.encode(), digest_size=8, salt=seed.to_bytes(8, "big")).digest()
+    place = digest[0] % of
+    return "valid" if place < valid else "test" if place < valid + test else "train"

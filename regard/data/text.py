@@ -1,0 +1,123 @@
+"""Running text: the lines of a file, one after another, cut into batches that go on."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.config import Data
+from regard.data.generators import GENERATORS
+from regard.data.pairs import read_lines
+from regard.data.splits import Split
+from regard.data.tokenizer import END, PADDING
+from regard.errors import UserError
+
+
+@dataclass
+class TextSource:
+    """The text of one split: the lines of a file, or the sources of a generator."""
+
+    name: str
+    split: Split
+    data: Data
+
+    @property
+    def path(self) -> Path:
+        return Path(self.data.directory) / self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """What the text depends on: the generator's name, or the hash of the file."""
+        generated = self.name in GENERATORS
+        return self.name if generated else sha256(self.path.read_bytes()).hexdigest()
+
+    def lines(self) -> list[str]:
+        """Every line, the empty ones too: they are part of a text."""
+        if self.name in GENERATORS:
+            generator = GENERATORS[self.name]
+            pairs = (
+                generator.training(self.data, seed=0, epoch=0)
+                if self.split == "train"
+                else generator.held_out(self.data, self.split)
+            )
+            return list(dict.fromkeys(source for source, _ in pairs))
+        if not self.path.is_file():
+            raise UserError(
+                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "
+                f"nor a file: there is none at {self.path} (--data says where the files are)."
+            )
+        lines = read_lines(self.path)
+        if not any(lines):
+            raise UserError(f"{self.path}: there is no text in it.")
+        return lines
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """A stretch of text a row, and the same one token on."""
+
+    source: Int[Tensor, "B L"]
+    target: Int[Tensor, "B L"]
+    tokens: int
+    """Targets, padding not counted."""
+    first: bool
+    """Whether the text begins here; if not, it goes on where the last batch ended, row by row."""
+
+    def to(self, device: torch.device) -> "TextBatch":
+        return TextBatch(
+            self.source.to(device, non_blocking=True),
+            self.target.to(device, non_blocking=True),
+            self.tokens,
+            self.first,
+        )
+
+
+class TextStream:
+    """One long text as a few rows side by side, read from left to right in stretches.
+
+        text       a b c d e f g h i j k l …
+        rows       a b c | d e f |           batch 1: (a b c, g h i), batch 2: (d e f, j k l)
+                   g h i | j k l |           row 1 of batch 2 goes on where row 1 of batch 1 ended
+
+    Every epoch reads the same text in the same order. The text begins after the end of a line.
+    """
+
+    def __init__(self, text: Callable[[], Int[np.ndarray, "N"]], *, rows: int, length: int) -> None:
+        self._text = text
+        self._rows = rows
+        self._length = length
+
+    def epoch(self, number: int, *, start: int = 0) -> Iterator[TextBatch]:
+        """The batches of one epoch, from the start-th on."""
+        sources, targets = self._cut()
+        for begin in range(start * self._length, sources.shape[1], self._length):
+            place = slice(begin, begin + self._length)
+            target = torch.from_numpy(targets[:, place])
+            yield TextBatch(
+                torch.from_numpy(sources[:, place]),
+                target,
+                int((target != PADDING).sum()),
+                first=begin == 0,
+            )
+
+    def count(self, number: int) -> int:
+        """How many batches an epoch has."""
+        return math.ceil(self._cut()[0].shape[1] / self._length)
+
+    def _cut(self) -> tuple[Int[np.ndarray, "B L"], Int[np.ndarray, "B L"]]:
+        """The whole text in rows, and one token on; the last row is filled up with padding."""
+        targets = self._text()
+        sources = np.concatenate([[END], targets[:-1]])
+        columns = math.ceil(len(targets) / self._rows)
+        empty = columns * self._rows - len(targets)
+        shape = (self._rows, columns)
+        return (
+            np.pad(sources, (0, empty)).reshape(shape),
+            np.pad(targets, (0, empty)).reshape(shape),
+        )

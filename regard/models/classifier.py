@@ -1,0 +1,67 @@
+"""A class for a whole sequence, by recurrent layers (many to one)."""
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.nn.cells import CellKind
+from regard.nn.embedding import TokenEmbedding
+from regard.nn.masks import PADDING
+from regard.nn.pooling import Pooling, PoolingKind
+from regard.nn.recurrent import Recurrent, RecurrentInit
+from regard.nn.trace import Trace, at
+
+
+class RecurrentClassifier(nn.Module):
+    """Scores of the classes of a sequence.
+
+        tokens ─ embedding ─ recurrent layers ─ h₁ … h_L ─ pooling ─ linear ─ scores
+
+    A bidirectional one gives half of d_model to each direction; `final` is then the state of both
+    at their own last step: the end for the one, the beginning for the other.
+    """
+
+    def __init__(
+        self,
+        vocab: int,
+        classes: int,
+        *,
+        kind: CellKind = "lstm",
+        d_model: int = 64,
+        n_layers: int = 1,
+        bidirectional: bool = False,
+        pooling: PoolingKind = "final",
+        dropout: float = 0.1,
+        recurrent_init: RecurrentInit = "orthogonal",
+        fast: bool = True,
+    ) -> None:
+        super().__init__()
+        directions = 2 if bidirectional else 1
+        if d_model % directions:
+            raise ValueError(f"d_model={d_model} does not divide into two directions")
+        self.embedding = TokenEmbedding(vocab, d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = Recurrent(
+            kind,
+            d_model,
+            d_model // directions,
+            n_layers=n_layers,
+            bidirectional=bidirectional,
+            dropout=dropout,
+            init=recurrent_init,
+            fast=fast,
+        )
+        self.pooling = Pooling(pooling, d_model)
+        self.output = nn.Linear(d_model, classes)
+
+    def forward(
+        self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "B C"]:
+        mask = tokens != PADDING  # B L
+        embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding")))
+        outputs, state = self.encoder(embedded, mask.sum(dim=1), trace=at(trace, "encoder"))
+        last = state[0][:, -self.encoder.directions :].flatten(1)  # B D: the last layer's
+        pooled = self.pooling(outputs, last, mask, trace=at(trace, "pooling"))
+        scores = self.output(self.dropout(pooled))
+        if trace is not None:
+            trace.at("output").record(scores=scores)
+        return scores

@@ -1,0 +1,187 @@
+"""classify: a class for a text."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.config import Config, Decode
+from regard.data.batches import Collate, Examples, Ids, pad
+from regard.data.pairs import any_length, measure
+from regard.data.splits import SPLITS, Pair, Split
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.models import RecurrentClassifier
+from regard.models.build import recurrent_classifier
+from regard.nn import Trace
+from regard.tasks.pair_task import PairTask
+from regard.tasks.task import Prediction, checked_lines
+from regard.training.engine import Engine
+from regard.training.loop import Carried
+from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
+
+CLASSIFIED_TOGETHER = 256
+"""Rows of a batch when predicting."""
+
+
+@dataclass(frozen=True)
+class ClassBatch:
+    """Padded texts, and the class of each."""
+
+    source: Int[Tensor, "B L"]
+    classes: Int[Tensor, "B"]
+
+    @property
+    def tokens(self) -> int:
+        """Targets: one a row."""
+        return len(self.classes)
+
+    def to(self, device: torch.device) -> "ClassBatch":
+        return ClassBatch(
+            self.source.to(device, non_blocking=True), self.classes.to(device, non_blocking=True)
+        )
+
+
+def collate_classes(sources: Sequence[Ids], targets: Sequence[Ids]) -> ClassBatch:
+    """A batch of these texts; a target is the number of a class."""
+    return ClassBatch(pad(sources), torch.tensor([target[0] for target in targets]))
+
+
+class Classify(PairTask):
+    """Labelled texts, a recurrent classifier, cross-entropy on the class, accuracy."""
+
+    FILES = ("tokenizer.json", "labels.json")
+    ACCURACY = "accuracy"
+
+    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
+        super().__init__(config, measures=(measure(config.tokenizer.kind), any_length))
+        if files is None:
+            pairs = self.pairs("train")
+            self.tokenizer = Tokenizer.train(
+                (text for text, _ in pairs),
+                vocab_size=config.tokenizer.vocab_size,
+                kind=config.tokenizer.kind,
+                lowercase=config.tokenizer.lowercase,
+            )
+            self.labels = sorted({label for _, label in pairs})
+        else:
+            self.tokenizer = Tokenizer.read(files, self.FILES[0])
+            self.labels = _read_labels(files, self.FILES[1])
+        if len(self.labels) < 2:
+            raise UserError(
+                f"data.train={config.data.train!r} has one class alone, {self.labels[0]!r}: there "
+                f"is nothing to tell apart."
+            )
+        self._numbers = {label: number for number, label in enumerate(self.labels)}
+        for split in SPLITS:
+            self.sources[split].known = self._numbers.keys()
+
+    @property
+    def files(self) -> dict[str, str]:
+        labels = json.dumps(self.labels, ensure_ascii=False, indent=1)
+        return dict(zip(self.FILES, (self.tokenizer.json, labels), strict=True))
+
+    def new_model(self) -> RecurrentClassifier:
+        return recurrent_classifier(
+            self.config, vocab=len(self.tokenizer), classes=len(self.labels)
+        )
+
+    @property
+    def collate(self) -> Collate:
+        return collate_classes
+
+    def encode(self, pairs: list[Pair]) -> Examples:
+        return (
+            self.tokenizer.encode([text for text, _ in pairs]),
+            [[self._numbers[label]] for _, label in pairs],
+        )
+
+    def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
+        """Σ −log p(class | text), smoothed as the configuration says."""
+        return self._sums(model, batch, smoothing=self.config.train.label_smoothing)
+
+    def _sums(self, model: Callable[..., Any], batch: ClassBatch, *, smoothing: float) -> Sums:
+        return token_sums(
+            model(batch.source)[:, None],
+            batch.classes[:, None],
+            tokens=batch.tokens,
+            smoothing=smoothing,
+            padding=NONE_IS_PADDING,
+        )
+
+    def evaluate(
+        self,
+        model: RecurrentClassifier,
+        split: Split,
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        with_decoding: bool = True,
+    ) -> tuple[int, dict[str, float]]:
+        """How many texts there are, their loss without smoothing, and the share classed rightly."""
+        total = Sums()
+        with torch.inference_mode(), engine.autocast():
+            for batch in self.batches_of(split).epoch(0):
+                total = total + self._sums(model, batch.to(engine.device), smoothing=0.0)
+        return total.tokens, self.means(total)
+
+    def predict(
+        self,
+        model: RecurrentClassifier,
+        lines: Sequence[str],
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        name: str = "line",
+    ) -> list[Prediction]:
+        """The n_best classes of each line, with their probabilities."""
+        checked_lines(lines, self.check, name=name)
+        best = min((decode or self.config.decode).n_best, len(self.labels))
+        ids = self.tokenizer.encode(list(lines))
+        order = sorted(range(len(lines)), key=lambda number: len(ids[number]))
+        found: dict[int, Prediction] = {}
+        for begin in range(0, len(order), CLASSIFIED_TOGETHER):
+            rows = order[begin : begin + CLASSIFIED_TOGETHER]
+            batch = pad([ids[row] for row in rows]).to(engine.device)
+            with torch.inference_mode(), engine.autocast():
+                chances = model(batch).float().softmax(dim=-1)  # B C
+            top = chances.topk(best)
+            for row, scores, classes in zip(
+                rows, top.values.tolist(), top.indices.tolist(), strict=True
+            ):
+                outputs = [self.labels[number] for number in classes]
+                found[row] = Prediction(lines[row], outputs, scores)
+        return [found[number] for number in range(len(lines))]
+
+    def check(self, line: str, *, where: str) -> None:
+        if not line.split():
+            raise UserError(f"{where}: the line is empty: there is nothing to classify.")
+        super().check(line, where=where)
+
+    def trace(self, model: RecurrentClassifier, text: str, *, engine: Engine) -> Trace:
+        """Everything that the model computes while it reads a text, the gates among it."""
+        self.check(text, where="trace")
+        ids = self.tokenizer.encode([text])
+        trace = Trace()
+        trace.tokens["source"] = self.tokenizer.tokens(ids[0])
+        with torch.inference_mode():
+            scores = model(pad(ids).to(engine.device), trace=trace)
+        trace.tokens["output"] = [self.labels[int(scores[0].argmax())]]
+        return trace
+
+
+def _read_labels(files: dict[str, str], name: str) -> list[str]:
+    """The classes in a run's labels.json."""
+    if name not in files:
+        raise ValueError(f"{name} is missing: a run cannot name its classes without it")
+    try:
+        labels = json.loads(files[name])
+    except ValueError:
+        labels = None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"{name} is not a list of classes")
+    return labels

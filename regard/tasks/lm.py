@@ -1,0 +1,190 @@
+"""lm: the next token of a running text."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.config import Config, Decode
+from regard.data.batches import pad
+from regard.data.splits import SPLITS, Pair, Split
+from regard.data.text import TextBatch, TextSource, TextStream
+from regard.data.tokenizer import END, NEVER_WRITTEN, START, UNKNOWN, Tokenizer
+from regard.decoding import search
+from regard.models import RecurrentLanguageModel
+from regard.models.build import recurrent_language_model
+from regard.nn import Trace
+from regard.tasks.task import Prediction, Task, checked_lines, refuse_unknown
+from regard.training.engine import Engine
+from regard.training.loop import Carried
+from regard.training.loss import Sums, token_sums
+
+EVALUATED_AT_ONCE = 512
+"""Tokens of a stretch when evaluating."""
+
+
+class LanguageModelling(Task):
+    """A text, a recurrent language model, cross-entropy on each next token, perplexity.
+
+    The text is one stream: its lines, each closed by `</s>`. Training goes through it in stretches
+    of data.max_length tokens; the state is carried from one to the next, the gradient is not
+    (truncated back-propagation through time, Williams & Peng 1990).
+    """
+
+    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
+        super().__init__(config)
+        named = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
+        self.sources = {split: TextSource(named[split], split, config.data) for split in SPLITS}
+        self._lines: dict[Split, list[str]] = {}
+        self._ids: dict[Split, Int[np.ndarray, N]] = {}
+        if files is None:
+            self.tokenizer = Tokenizer.train(
+                self.lines("train"),
+                vocab_size=config.tokenizer.vocab_size,
+                kind=config.tokenizer.kind,
+                lowercase=config.tokenizer.lowercase,
+            )
+        else:
+            self.tokenizer = Tokenizer.read(files, self.FILES[0])
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {self.FILES[0]: self.tokenizer.json}
+
+    @property
+    def fingerprint(self) -> str:
+        return self.sources["train"].fingerprint
+
+    def lines(self, split: Split) -> list[str]:
+        """The lines of a split's text."""
+        if split not in self._lines:
+            self._lines[split] = self.sources[split].lines()
+        return self._lines[split]
+
+    def pairs(self, split: Split) -> list[Pair]:
+        """The first half of each line, and the line."""
+        return [(line[: len(line) // 2], line) for line in self.lines(split) if line.split()]
+
+    def check_data(self) -> None:
+        for split in SPLITS:
+            self.lines(split)
+
+    def notices(self) -> list[str]:
+        return [
+            f"data.{split}: {int((ids == UNKNOWN).sum()):,} of {len(ids):,} tokens are not in the "
+            f"vocabulary, and are read as <unk>."
+            for split, ids in self._ids.items()
+            if (ids == UNKNOWN).any()
+        ]
+
+    def text(self, split: Split) -> Int[np.ndarray, "N"]:
+        """The whole text of a split as token ids, `</s>` after each line."""
+        if split not in self._ids:
+            rows = self.tokenizer.encode(self.lines(split))
+            self._ids[split] = np.array([one for row in rows for one in (*row, END)])
+        return self._ids[split]
+
+    def new_model(self) -> RecurrentLanguageModel:
+        return recurrent_language_model(self.config, vocab=len(self.tokenizer))
+
+    def batches(self) -> TextStream:
+        train, length = self.config.train, self.config.data.max_length
+        rows = train.batch_size or max(1, (train.batch_tokens or 1) // length)
+        return TextStream(lambda: self.text("train"), rows=rows, length=length)
+
+    def loss(self, model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Sums:
+        """Σ −log p(next token | the text so far), smoothed as the configuration says."""
+        smoothing = self.config.train.label_smoothing
+        return self._sums(model, batch, carried, smoothing=smoothing)
+
+    def _sums(
+        self, model: Callable[..., Any], batch: TextBatch, carried: Carried, *, smoothing: float
+    ) -> Sums:
+        if batch.first:
+            carried.clear()
+        scores, state = model(batch.source, tuple(carried.values()) or None)
+        # Detached: the gradient ends where the stretch began.
+        carried.update({f"state.{n}": part.detach() for n, part in enumerate(state)})
+        return token_sums(scores, batch.target, tokens=batch.tokens, smoothing=smoothing)
+
+    def evaluate(
+        self,
+        model: RecurrentLanguageModel,
+        split: Split,
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        with_decoding: bool = True,
+    ) -> tuple[int, dict[str, float]]:
+        """How many tokens there are, and their scores: in one row, each seen in all its context."""
+        total, carried = Sums(), Carried()
+        stream = TextStream(lambda: self.text(split), rows=1, length=EVALUATED_AT_ONCE)
+        with torch.inference_mode(), engine.autocast():
+            for batch in stream.epoch(0):
+                found = self._sums(model, batch.to(engine.device), carried, smoothing=0.0)
+                total = total + found
+        metrics = self.means(total)
+        metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
+        characters = sum(len(line) + 1 for line in self.lines(split))  # a line's end is one
+        metrics["bits_per_char"] = float(total.loss) / math.log(2) / characters
+        return total.tokens, metrics
+
+    def predict(
+        self,
+        model: RecurrentLanguageModel,
+        lines: Sequence[str],
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        name: str = "line",
+    ) -> list[Prediction]:
+        """Each line written on to its end; an empty one is begun anew."""
+        checked_lines(lines, self.check, name=name)
+        if not lines:
+            return []
+        prompts = self.tokenizer.encode(list(lines))
+        source = self._prompt(prompts).to(engine.device)
+        decode = decode or self.config.decode
+        with engine.autocast():
+            found = search(model, source, decode, start=START, end=END, never=NEVER_WRITTEN)
+        return [
+            Prediction(
+                line,
+                [self.tokenizer.decode([*prompt, *one.tokens]) for one in hypotheses],
+                [one.score for one in hypotheses],
+            )
+            for line, prompt, hypotheses in zip(lines, prompts, found, strict=True)
+        ]
+
+    def _prompt(self, rows: list[list[int]]) -> Int[Tensor, "B L"]:
+        """As the model reads them: a line begins after the end of another."""
+        return pad([[END, *row] for row in rows])
+
+    def check(self, line: str, *, where: str) -> None:
+        """Refuse a line that the model cannot read."""
+        refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
+
+    def trace(self, model: RecurrentLanguageModel, text: str, *, engine: Engine) -> Trace:
+        """Everything that the model computes while it reads a line, the gates among it."""
+        self.check(text, where="trace")
+        ids = self.tokenizer.encode([text])
+        source = self._prompt(ids).to(engine.device)
+        trace = Trace()
+        trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
+        with torch.inference_mode():
+            scores, _ = model(source, trace=trace)
+        trace.tokens["output"] = self.tokenizer.tokens(scores[0].argmax(-1).tolist())
+        return trace
+
+    def example(self) -> str | None:
+        for line in self.lines("test"):
+            if 4 <= len(self.tokenizer.encode([line])[0]) <= 24 and not self._unknown(line):
+                return line
+        return None
+
+    def _unknown(self, line: str) -> bool:
+        return self.tokenizer.unknown(line) is not None

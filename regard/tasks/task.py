@@ -1,0 +1,154 @@
+"""What a task is: all that the trainer, the commands and the page know of a model and its data."""
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.config import Config, Decode
+from regard.data.splits import Pair, Split
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.nn import Trace
+from regard.training.engine import Engine
+from regard.training.loop import Batches, Carried
+from regard.training.loss import Sums
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What became of one line: the best output first; none for an empty line."""
+
+    input: str
+    outputs: list[str]
+    scores: list[float]
+
+    @property
+    def text(self) -> str:
+        return self.outputs[0] if self.outputs else ""
+
+
+class Task(ABC):
+    """Joins data, model, loss, metric and prediction; one file a task."""
+
+    FILES: tuple[str, ...] = ("tokenizer.json",)
+    """What a run keeps beside its weights to read text as they were trained to."""
+    ACCURACY = "token_accuracy"
+    """What the share of right answers is called."""
+
+    tokenizer: Tokenizer
+    """Of what goes in."""
+
+    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
+        """files: the texts of FILES, of a run that is opened; made from the data if not given."""
+        self.config = config
+
+    @property
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """The texts of FILES, by name."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """What the training data is: changed data has another one."""
+
+    @abstractmethod
+    def check_data(self) -> None:
+        """Read all data once, so that a bad line is found now and not at the first evaluation."""
+
+    @abstractmethod
+    def notices(self) -> list[str]:
+        """A sentence on everything in the data that could not be used as it is: none in silence."""
+
+    @abstractmethod
+    def new_model(self) -> nn.Module:
+        """The model that the configuration asks for."""
+
+    def build_model(self) -> Any:
+        """The same, its weights drawn from the seed."""
+        with torch.random.fork_rng(devices=[]):  # whoever opens a run keeps their own randomness
+            torch.manual_seed(self.config.seed)
+            return self.new_model()
+
+    @abstractmethod
+    def batches(self) -> Batches:
+        """The training batches."""
+
+    def steps(self, *, epochs: int, accumulate: int) -> int:
+        """Updates in so many epochs, of as many batches as the first."""
+        return max(1, math.ceil(epochs * self.batches().count(0) / accumulate))
+
+    @abstractmethod
+    def loss(self, model: Callable[..., Any], batch: Any, carried: Carried) -> Sums:
+        """Summed loss over the targets of a batch; carried: what the last one left for this."""
+
+    def means(self, sums: Sums) -> dict[str, float]:
+        """Loss and share of right answers, by the names that this task gives them."""
+        return {"loss": sums.mean_loss, self.ACCURACY: sums.accuracy}
+
+    @abstractmethod
+    def evaluate(
+        self,
+        model: Any,
+        split: Split,
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        with_decoding: bool = True,
+    ) -> tuple[int, dict[str, float]]:
+        """How many examples there are, and the scores on them."""
+
+    @abstractmethod
+    def predict(
+        self,
+        model: Any,
+        lines: Sequence[str],
+        *,
+        engine: Engine,
+        decode: Decode | None = None,
+        name: str = "line",
+    ) -> list[Prediction]:
+        """A prediction a line, in order; every line is checked before the first is predicted."""
+
+    @abstractmethod
+    def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
+        """Everything that the model computes for one text."""
+
+    @abstractmethod
+    def pairs(self, split: Split) -> list[Pair]:
+        """What goes in and what should come out, of every example of a split."""
+
+    @abstractmethod
+    def example(self) -> str | None:
+        """A test input of a size to look into, if there is one."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What weights belong to: hashes of their files and of their model's configuration."""
+        model = self.config.model.model_dump_json(exclude={"cell", "dropout", "attention_dropout"})
+        texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
+        texts["model configuration"] = model
+        return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+
+def checked_lines(lines: Sequence[str], check: Callable[..., None], *, name: str) -> list[int]:
+    """The numbers of the lines that are not empty; each has been checked by its place."""
+    if isinstance(lines, str):
+        raise TypeError("predict takes a list of lines, not one string")
+    for number, line in enumerate(lines, start=1):
+        check(line, where=f"{name}:{number}")
+    return [number for number, line in enumerate(lines) if line.split()]
+
+
+def refuse_unknown(token: str | None, known: str, *, where: str) -> None:
+    """Say which token a run has never seen, if there is one."""
+    if token is not None:
+        raise UserError(
+            f"{where}: {token[:40]!r} is not in the vocabulary of this run, which knows {known}."
+        )

@@ -1,0 +1,135 @@
+"""What must be equal within models that read one sequence: classifiers and language models."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.batches import Ids, pad
+from regard.decoding import Replay
+from regard.models import RecurrentClassifier, RecurrentLanguageModel
+from regard.nn import Trace
+from regard.nn.cells import CellKind
+from regard.nn.pooling import KINDS as POOLINGS
+from regard.verify.check import TOLERANCE, Check, largest
+from regard.verify.within import SOURCES, VOCAB, Search, decoders, hypotheses, restored, shaken
+
+SequenceModel = RecurrentClassifier | RecurrentLanguageModel
+
+
+def random_sequence_models() -> dict[str, SequenceModel]:
+    """Small models of every kind, with weights large enough that their predictions differ."""
+    kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
+    found: dict[str, SequenceModel] = {}
+    for kind in kinds:
+        for pooling in POOLINGS:
+            found[f"RecurrentClassifier ({kind}, {pooling})"] = RecurrentClassifier(
+                VOCAB, 3, kind=kind, pooling=pooling, d_model=32, n_layers=2, bidirectional=True
+            )
+        found[f"RecurrentLanguageModel ({kind})"] = RecurrentLanguageModel(
+            VOCAB, kind=kind, d_model=32, n_layers=2
+        )
+    return {name: shaken(model) for name, model in found.items()}
+
+
+def sequence_checks(
+    model: SequenceModel,
+    *,
+    label: str,
+    rows: list[Ids] = SOURCES,
+    tolerance: float = TOLERANCE,
+) -> Iterator[Check]:
+    """Equalities of one model, on a small padded batch."""
+    near: dict[str, Callable[[], float]] = {
+        "fast = reference": partial(fast_against_reference, model, rows),
+        "a batch = its rows one by one": partial(batch_against_rows, model, rows),
+        "more padding changes nothing": partial(more_padding, model, rows),
+    }
+    exact: dict[str, Callable[[], float]] = {
+        "saved and loaded = itself": partial(saved_and_loaded, model, rows)
+    }
+    if isinstance(model, RecurrentLanguageModel):
+        near["stretches = the whole"] = partial(in_stretches, model, rows)
+        exact["the future does not reach the past"] = partial(future_against_past, model, rows)
+        for name, search in decoders().items():
+            near[f"{name}, carried state = reading all again"] = partial(
+                search_replayed, search, model, rows
+            )
+            near[f"{name}, a batch = its rows one by one"] = partial(
+                search_one_by_one, search, model, rows
+            )
+    for name, difference in near.items():
+        yield Check(f"{label}: {name}", difference, tolerance)
+    for name, difference in exact.items():
+        yield Check(f"{label}: {name}", difference, 0.0)
+
+
+def _scores(model: SequenceModel, tokens: Tensor, *, trace: Trace | None = None) -> Tensor:
+    """What is compared: scores of the classes, or those after each real token."""
+    found = model(tokens, trace=trace)
+    return found[0][tokens != 0] if isinstance(found, tuple) else found
+
+
+@torch.inference_mode()
+def fast_against_reference(model: SequenceModel, rows: list[Ids]) -> float:
+    """A trace takes the reference path everywhere."""
+    return largest([(_scores(model, pad(rows)), _scores(model, pad(rows), trace=Trace()))])
+
+
+@torch.inference_mode()
+def batch_against_rows(model: SequenceModel, rows: list[Ids]) -> float:
+    singles = torch.cat([_scores(model, pad([row])) for row in rows])
+    return largest([(_scores(model, pad(rows)), singles)])
+
+
+@torch.inference_mode()
+def more_padding(model: SequenceModel, rows: list[Ids]) -> float:
+    return largest([(_scores(model, F.pad(pad(rows), (0, 2))), _scores(model, pad(rows)))])
+
+
+@torch.inference_mode()
+def saved_and_loaded(model: SequenceModel, rows: list[Ids]) -> float:
+    before = _scores(model, pad(rows))
+    restored(model)
+    return largest([(_scores(model, pad(rows)), before)])
+
+
+@torch.inference_mode()
+def in_stretches(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+    """Two tokens at a time with the state carried on, and all at once."""
+    differences = []
+    for row in rows:
+        whole, state = model(pad([row]))[0], None
+        for begin in range(0, len(row), 2):
+            part, state = model(pad([row[begin : begin + 2]]), state)
+            differences.append((part, whole[:, begin : begin + 2]))
+    return largest(differences)
+
+
+@torch.inference_mode()
+def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+    """Another last token changes no score before it: not by a bit."""
+    differences = []
+    for row in rows:
+        changed = [*row[:-1], 4 if row[-1] != 4 else 5]
+        before, after = model(pad([row]))[0], model(pad([changed]))[0]
+        differences.append((before[:, :-1], after[:, :-1]))
+    return largest(pair for pair in differences if pair[0].numel())
+
+
+def search_replayed(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+    """With the state carried on, and reading prompt and answer again at every step."""
+
+    def scores(source: Tensor, target: Tensor) -> Tensor:
+        # The first of the target says only that the prompt has ended.
+        return model(torch.cat([source, target[:, 1:]], dim=1))[0][:, source.size(1) - 1 :]
+
+    return max(
+        hypotheses(search(model, pad([row])), search(Replay(scores), pad([row]))) for row in rows
+    )
+
+
+def search_one_by_one(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+    return hypotheses(search(model, pad(rows)), [search(model, pad([row]))[0] for row in rows])
