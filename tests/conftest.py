@@ -1,5 +1,6 @@
 """What all tests share. jaxtyping's checker is on (see pyproject.toml): a wrong shape fails."""
 
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+
+from tests.command import Result
 
 torch.set_num_threads(1)  # two test workers share two cores
 settings.register_profile("regard", deadline=None, max_examples=25, derandomize=True)
@@ -37,6 +40,28 @@ def regard(tmp_path: Path):
         )
 
     return call
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path):
+    """`call("predict", run, stdin="3 1 2")` in a folder of its own."""
+    from regard.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object, stdin: str | bytes = b"") -> Result:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        found = capfd.readouterr()
+        return Result(code, found.out, found.err)
+
+    return run
 
 
 TINY = [

@@ -1,62 +1,15 @@
 """The commands, as a person meets them: what they print, and one sentence on what is wrong."""
 
-import io
-import json
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from regard.cli import main
 from regard.config import recipes
-
-
-@dataclass
-class Result:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        assert self.out.count("\n") == 1, "one JSON object on standard output, and nothing else"
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path):
-    """`call("predict", run, stdin="3 1 2")` in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object, stdin: str | bytes = b"") -> Result:
-        raw = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        found = capfd.readouterr()
-        return Result(code, found.out, found.err)
-
-    return run
-
-
-def refused(result: Result, *words: str) -> None:
-    """Exit code 2, one sentence on standard error that says what is wrong, nothing else."""
-    assert result.code == 2, result.err
-    assert result.out == ""
-    assert "Traceback" not in result.err
-    lines = [line for line in result.err.splitlines() if line]
-    assert len(lines) == 1, result.err
-    assert lines[0].startswith("regard: ")
-    for word in words:
-        assert word in lines[0]
+from tests.command import refused
 
 
 def test_recipes_show_expected_score_and_minutes(call) -> None:

@@ -7,11 +7,9 @@ import datetime
 from collections.abc import Iterator
 from functools import cache
 
-import numpy as np
-
 from regard.config import Data
 from regard.data.optional import needed
-from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.data.splits import Pair, Split, draws, split_of
 
 LOCALES = [
     "en",
@@ -105,7 +103,7 @@ def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]
 
     A day belongs to one split for good, in whatever language it is written.
     """
-    random = np.random.default_rng([seed, epoch, SPLITS.index(split)])
+    random = draws(data, split, seed=seed, epoch=epoch)
     known = ways()
     days = (LAST - FIRST).days + 1
     while True:

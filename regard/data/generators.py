@@ -28,8 +28,7 @@ class Endless:
     stream: Stream
 
     def training(self, data: Data, *, seed: int, epoch: int) -> list[Pair]:
-        """The examples of one epoch; of the first, again and again, if none should be fresh."""
-        epoch = epoch if data.fresh else 0
+        """The examples of one epoch."""
         return list(islice(self.stream(data, "train", seed=seed, epoch=epoch), data.epoch_size))
 
     def held_out(self, data: Data, split: Split) -> list[Pair]:

@@ -5,11 +5,9 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from regard.config import Data
 from regard.data.optional import needed
-from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.data.splits import Pair, Split, draws, split_of
 from regard.errors import UserError
 
 LARGEST = 999_999
@@ -28,7 +26,7 @@ def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]
                 f"data.{side}={language!r} is no language that numbers can be written in; there "
                 f"are {known}."
             )
-    random = np.random.default_rng([seed, epoch, SPLITS.index(split)])
+    random = draws(data, split, seed=seed, epoch=epoch)
     while True:
         bound = 10 ** random.integers(3, 7)
         number = int(random.integers(1 if bound == 1000 else bound // 10, bound))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from regard.config import Data
-from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.data.splits import Pair, Split, draws, split_of
 from regard.errors import UserError
 
 NUMBERS = 200
@@ -35,18 +35,17 @@ def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]
     shortest, longest = SHORTEST, data.max_length
     if split == "train" and epoch < data.curriculum:
         shortest, longest = 1, max(1, longest * (epoch + 1) // data.curriculum)
-    return _sequences(data, split, shortest, longest, [seed, epoch, SPLITS.index(split)])
+    return _sequences(data, split, shortest, longest, draws(data, split, seed=seed, epoch=epoch))
 
 
 def long_stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
     """Endless sequences of 200 numbers."""
-    return _sequences(data, split, LONG, LONG, [seed, epoch, SPLITS.index(split)])
+    return _sequences(data, split, LONG, LONG, draws(data, split, seed=seed, epoch=epoch))
 
 
 def _sequences(
-    data: Data, split: Split, shortest: int, longest: int, seed: list[int]
+    data: Data, split: Split, shortest: int, longest: int, random: np.random.Generator
 ) -> Iterator[Pair]:
-    random = np.random.default_rng(seed)
     while True:
         numbers = random.integers(0, NUMBERS, random.integers(shortest, longest + 1))
         text = " ".join(map(str, numbers))

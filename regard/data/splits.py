@@ -3,6 +3,10 @@
 import hashlib
 from typing import Literal, get_args
 
+import numpy as np
+
+from regard.config import Data
+
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
@@ -19,3 +23,8 @@ def split_of(key: str, *, seed: int = 0, of: int = 10, valid: int = 1, test: int
     digest = hashlib.blake2b(key.encode(), digest_size=8, salt=seed.to_bytes(8, "big")).digest()
     place = digest[0] % of
     return "valid" if place < valid else "test" if place < valid + test else "train"
+
+
+def draws(data: Data, split: Split, *, seed: int, epoch: int) -> np.random.Generator:
+    """The randomness of an epoch: its own, or always the first one's if none should be fresh."""
+    return np.random.default_rng([seed, epoch if data.fresh else 0, SPLITS.index(split)])

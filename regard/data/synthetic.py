@@ -6,7 +6,7 @@ from itertools import cycle
 import numpy as np
 
 from regard.config import Data
-from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.data.splits import Pair, Split, draws, split_of
 from regard.errors import UserError
 
 SHORTEST = 2
@@ -44,7 +44,7 @@ def stream(task: str, data: Data, split: Split, *, seed: int, epoch: int) -> Ite
             f"data.max_length={data.max_length} is less than the {SHORTEST} digits of the shortest "
             f"sequence that {task} makes."
         )
-    random = np.random.default_rng([seed, epoch, SPLITS.index(split)])
+    random = draws(data, split, seed=seed, epoch=epoch)
     for kind in cycle(KINDS):
         source = None
         while source is None or split_of(source, seed=data.split_seed) != split:

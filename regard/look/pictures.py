@@ -64,7 +64,7 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
         axes.set_title(title)
         axes.legend(frameon=False)
     loss.set_yscale("log")
-    decoded = [line["valid"].get("exact_match") for line in metrics]
+    decoded = [_whole_lines(line["valid"]) for line in metrics]
     if all(value is not None for value in decoded):
         accuracy.plot(
             steps, decoded, color=INK, marker="o", markersize=3, label="valid, whole line"
@@ -76,6 +76,11 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
         axes.set_xlabel("step")
         axes.grid(axis="y", color=MASKED)
     return figure
+
+
+def _whole_lines(scores: dict[str, float]) -> float | None:
+    """The share of outputs that are right to the last token, where outputs were written."""
+    return 1 - scores["wer"] if "wer" in scores else scores.get("exact_match")
 
 
 def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
@@ -131,6 +136,8 @@ def _axes_of(path: str, trace: Trace) -> tuple[list[str], list[str]]:
     """The tokens down and across: a decoder's row is named by the token that it produces."""
     if path.startswith("encoder"):
         return trace.tokens["source"], trace.tokens["source"]
+    if path == "pooling":  # one look at all steps, for one answer
+        return trace.tokens["output"], trace.tokens["source"]
     read = trace.tokens["source"] if path.endswith("cross_attention") else trace.tokens["target"]
     return trace.tokens["output"], read
 

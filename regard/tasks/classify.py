@@ -56,6 +56,7 @@ class Classify(PairTask):
 
     FILES = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
+    WRITES = False
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
         super().__init__(config, measures=(measure(config.tokenizer.kind), any_length))

@@ -41,6 +41,9 @@ class Task(ABC):
     ACCURACY = "token_accuracy"
     """What the share of right answers is called."""
 
+    WRITES = True
+    """Whether outputs are written token by token, so that there is a way of decoding to choose."""
+
     tokenizer: Tokenizer
     """Of what goes in."""
 

@@ -1,0 +1,216 @@
+"""From YAML and `key=value` to a checked configuration, and to one sentence on what is wrong."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from regard.config.keys import SCHEMA, Config
+from regard.errors import UserError
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+
+
+def recipes() -> dict[str, Path]:
+    """The built-in recipes by name."""
+    return {path.stem: path for path in sorted(RECIPES.glob("*.yaml"))}
+
+
+def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
+    """The configuration of a built-in recipe or a YAML file, with `key=value` overrides."""
+    known = recipes()
+    is_file = recipe.endswith((".yaml", ".yml"))
+    if not is_file and recipe not in known:
+        raise UserError(
+            f"There is no recipe {recipe!r}{_did_you_mean(recipe, known)}. There are: "
+            f"{', '.join(known)}; or give a FILE.yaml."
+        )
+    path = Path(recipe) if is_file else known[recipe]
+    values = read_yaml(path)
+    values.setdefault("recipe", path.stem)
+    for override in overrides:
+        _set(values, override)
+    return validate(values, where=str(path) if is_file else f"recipe {recipe}")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, or one sentence on why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UserError(f"{path} cannot be read: {reason}.") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
+    try:
+        values = _parse(read_text(path))
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UserError(f"{path}{line}: not YAML: {error.problem}.") from None
+    except NOT_YAML:
+        raise UserError(f"{path} is not YAML.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds no configuration: keys and values are expected.")
+    return values
+
+
+NOT_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
+"""What the parser raises on text that is no YAML, or no value of the type that it looks like."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data, and no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _parse(text: str) -> Any:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def override(config: Config, overrides: Iterable[str], *, where: str) -> Config:
+    """A configuration with `key=value` overrides."""
+    values = config.model_dump()
+    for one in overrides:
+        _set(values, one)
+    return validate(values, where=where)
+
+
+def validate(values: dict[str, Any], *, where: str) -> Config:
+    """A checked configuration, or one sentence on the first thing wrong with it."""
+    version = values.get("schema_version", SCHEMA)
+    if str(version).split(".")[0].isdigit() and float(version) > SCHEMA:
+        raise UserError(
+            f"{where}: made by a newer Regard (schema {version}; this one reads up to {SCHEMA}). "
+            f"Install the newer version to open it."
+        )
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"{where}: {_first_fault(error)}") from None
+
+
+def dump(config: Config) -> str:
+    """The configuration as YAML."""
+    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def differences(one: Config, other: Config) -> list[str]:
+    """The keys, as section.key, in which two configurations differ; `about` aside."""
+
+    def leaves(config: Config) -> dict[str, Any]:
+        return {
+            f"{section}.{key}" if isinstance(values, dict) else section: value
+            for section, values in config.model_dump(exclude={"about"}).items()
+            for key, value in (values if isinstance(values, dict) else {section: values}).items()
+        }
+
+    first, second = leaves(one), leaves(other)
+    return [key for key in first if first[key] != second[key]]
+
+
+def describe() -> list[tuple[str, str, str, str]]:
+    """Every key: its name, what it may be, its default and what it means."""
+
+    def rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+        for name, field in section.model_fields.items():
+            kind = field.annotation
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from rows(kind, f"{name}.")
+            else:
+                default = "" if field.default in (None, "") else str(field.default)
+                yield f"{prefix}{name}", _choices(kind), default, field.description or ""
+
+    return [row for row in rows(Config, "") if not row[0].startswith("about.")]
+
+
+def _choices(kind: Any) -> str:
+    """A type as a person reads it: its choices, or the kind of value."""
+    options = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
+    if options is not None:
+        return " | ".join(map(str, get_args(options)))
+    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    return next(names[one] for one in (kind, *get_args(kind)) if one in names)
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    """Put `section.key=value` into the values, and take out the other one of an either-or pair."""
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise UserError(f"-s {override}: write key=value, for example -s train.steps=1000.")
+    try:
+        value = _parse(text)
+    except NOT_YAML:
+        value = text
+    *sections, name = key.strip().split(".")
+    place = values
+    for section in sections:
+        inner = place.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise UserError(f"-s {override}: {section} is not a section.")
+        place = inner
+    either = {"steps": "epochs", "epochs": "steps"} | {
+        "batch_tokens": "batch_size",
+        "batch_size": "batch_tokens",
+    }
+    if sections == ["train"] and name in either:
+        place.pop(either[name], None)
+    place[name] = value
+
+
+def _first_fault(error: ValidationError) -> str:
+    """The first thing that pydantic found wrong, as a sentence with the key."""
+    fault = error.errors()[0]
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        *sections, name = [str(part) for part in fault["loc"]]
+        section: type[BaseModel] = Config
+        for part in sections:
+            section = section.model_fields[part].annotation  # type: ignore[assignment]
+        known = list(section.model_fields)
+        return f"unknown key {key!r}{_did_you_mean(name, known)}. Known here: {', '.join(known)}."
+    if fault["type"] == "missing":
+        return f"the key {key!r} is missing."
+    if fault["type"] == "value_error":
+        return f"{key}{': ' if key else ''}{fault['ctx']['error']}."
+    if fault["type"] == "literal_error":
+        choices = _choices(_field_type(key)).replace(" | ", ", ")
+        return f"{key}={fault['input']!r} is not one of {choices}."
+    if fault["type"] in ("model_type", "dict_type"):
+        return f"{key} is a section: its keys are set one by one, as {key}.name=value."
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    return f"{key}={_short(fault['input'])}: {message}."
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+
+
+def _field_type(key: str) -> Any:
+    section: Any = Config
+    for part in key.split("."):
+        section = section.model_fields[part].annotation
+    return section
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

