@@ -58,9 +58,7 @@ class Run:
         """The run's way of decoding, with changes; to name a beam is to ask for beam search."""
         ignored = sorted(changes.keys() - {"n_best"})
         if ignored and not self.task.WRITES:
-            raise UserError(
-                f"{ignored[0]} is for outputs that are written; {self.path} classifies."
-            )
+            raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
         beams = sorted({"beam", "length_penalty", "n_best"} & changes.keys())
         if beams and changes.get("strategy") == "greedy":
             raise UserError(f"{beams[0]} goes with beam search, and strategy=greedy was asked for.")

@@ -38,6 +38,37 @@ def test_fast_equals_reference_forward_and_gradient(kind, bidirectional, n_layer
         torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("kind", "bidirectional", "n_layers"), ALL)
+@pytest.mark.parametrize("lengths", [[2, 6, 1, 4], [3, 0, 6, 1]])
+def test_packed_sequences_equal_padded_ones(kind, bidirectional, n_layers, lengths) -> None:
+    """A GPU packs, a CPU pads; here both run on the CPU, from states that are not zero."""
+    layer = Recurrent(kind, 5, 4, n_layers=n_layers, bidirectional=bidirectional).eval()
+    rows = torch.randn(4, n_layers * layer.directions, 4)
+    initial = (rows, 3 * rows) if kind == "lstm" else (rows,)
+    found = []
+    for way in (layer._packed, layer._padded):
+        leaf = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        layer.zero_grad()
+        outputs, final = way(leaf, torch.tensor(lengths), initial)
+        (outputs.square().sum() + sum(part.square().sum() for part in final)).backward()
+        weights = [p.grad.clone() for p in layer.parameters() if p.grad is not None]
+        found.append([outputs, *final, leaf.grad, *weights])
+    for packed, padded in zip(*found, strict=True):
+        torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+def test_what_stands_in_padding_changes_not_one_bit(kind) -> None:
+    layer, lengths = Recurrent(kind, 5, 4, n_layers=2, bidirectional=True).eval(), [2, 6, 0, 4]
+    x = torch.randn(4, 6, 5)
+    other = x.clone()
+    for row, length in enumerate(lengths):
+        other[row, length:] = 100 * torch.randn(6 - length, 5)
+    (first, one), (second, two) = (layer(each, torch.tensor(lengths)) for each in (x, other))
+    assert first.equal(second)
+    assert all(a.equal(b) for a, b in zip(one, two, strict=True))
+
+
 @given(
     lengths=st.lists(st.integers(0, 7), min_size=1, max_size=5),
     kind=st.sampled_from(["gru", "lstm"]),
