@@ -1,4 +1,4 @@
-"""The pictures in a run directory: training curves, and the attention of every head."""
+"""The pictures in a run directory: training curves, attention of every head, gates over time."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,6 +24,9 @@ from regard.training.files import writing
 INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
+STATE = LinearSegmentedColormap.from_list("state", ["#2a6f97", "white", "#c1440e"])
+SIGNED = ("hidden", "memory", "cell", "new")
+"""What a cell computes that may be negative."""
 LARGEST = 6000
 """The most pixels along a side of a picture."""
 STYLE: Any = {
@@ -40,13 +43,15 @@ STYLE: Any = {
 
 
 def draw(run: Run) -> list[Path]:
-    """curves.png of a run, and attention.png of one example if it attends; their paths."""
+    """curves.png of a run; of one example attention.png if it attends, gates.png if it recurs."""
     example = run.task.example()
     with plt.rc_context(STYLE):
         found = [_save(curves(run.metrics()), run.path / "curves.png")]
         trace = Trace() if example is None else run.trace(example)
         if trace.attention():
             found.append(_save(attention(trace), run.path / "attention.png"))
+        if recurrent_paths(trace):
+            found.append(_save(gates(trace), run.path / "gates.png"))
     return found
 
 
@@ -129,6 +134,45 @@ def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
         frameon=False,
         fontsize=8,
     )
+    return figure
+
+
+def recurrent_paths(trace: Trace) -> list[str]:
+    """The parts that carry a state through time: a layer and a direction each."""
+    return [path for path in trace if path.endswith((".forward", ".backward"))]
+
+
+def gates(trace: Trace) -> Figure:
+    """What every gate and the state did at every step: a row a layer, a square a gate.
+
+    Across: the tokens, in the order of the text. Down: the units. Gates lie between 0 (shut) and 1
+    (open); what may be negative, such as the state, between −1 and 1.
+    """
+    paths = recurrent_paths(trace)
+    names = list(trace[paths[0]])
+    longest = max(len(tokens) for tokens in trace.tokens.values())
+    figure, grid = plt.subplots(
+        len(paths),
+        len(names),
+        figsize=((0.16 * longest + 0.9) * len(names) + 1.6, 2.6 * len(paths) + 0.6),
+        layout="constrained",
+        squeeze=False,
+    )
+    for row, path in zip(grid, paths, strict=True):
+        tokens = trace.tokens["target" if path.startswith("decoder") else "source"]
+        for axes, name in zip(row, names, strict=True):
+            values = trace[path][name][0].numpy(force=True).T  # D L
+            signed = name in SIGNED
+            drawn = axes.pcolormesh(
+                values, cmap=STATE if signed else WEIGHT, vmin=-1 if signed else 0, vmax=1
+            )
+            axes.set_title(name, fontsize=9)
+            axes.set_xticks(np.arange(len(tokens)) + 0.5, tokens, fontsize=6)
+            axes.set_yticks([])
+            axes.tick_params(length=0)
+            figure.colorbar(drawn, ax=axes, shrink=0.6).ax.tick_params(labelsize=6)
+        row[0].set_ylabel("\n".join(path.rsplit(".", 1)), fontsize=9)
+    figure.suptitle(f"{' '.join(trace.tokens['source'])}  →  {' '.join(trace.tokens['output'])}")
     return figure
 
 

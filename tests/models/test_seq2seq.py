@@ -82,7 +82,7 @@ def test_the_same_loop_trains_it_and_the_same_run_opens_it(tmp_path: Path, kind:
     assert "decoder.cross_attention" in opened.trace("3 1 2").attention()
 
 
-@pytest.mark.parametrize(("attention", "pictures"), [("none", 1), ("bahdanau", 2)])
+@pytest.mark.parametrize(("attention", "pictures"), [("none", 2), ("bahdanau", 3)])
 def test_a_run_is_drawn_with_what_it_has(tmp_path: Path, attention: str, pictures: int) -> None:
     from regard import look
 
