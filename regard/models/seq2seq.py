@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from regard.nn.alignment import Alignment, AlignmentKind, Remembered
 from regard.nn.cells import CellKind, CellState
-from regard.nn.embedding import OutputProjection, TokenEmbedding
+from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
 from regard.nn.masks import PADDING
 from regard.nn.recurrent import Recurrent, RecurrentInit
 from regard.nn.trace import Trace, at
 
 AttentionKind = Literal["none"] | AlignmentKind
-Tying = Literal["none", "output", "all"]
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,7 @@ class AttentionSeq2Seq(nn.Module):
         fast: bool = True,
     ) -> None:
         super().__init__()
-        if tie_embeddings == "all" and src_vocab != tgt_vocab:
-            raise ValueError(
-                f"tie_embeddings='all' needs one vocabulary, and there are {src_vocab} source and "
-                f"{tgt_vocab} target tokens; 'output' ties the target side alone"
-            )
+        check_tying(tie_embeddings, src_vocab, tgt_vocab)
         directions = 2 if bidirectional else 1
         if d_model % directions:
             raise ValueError(f"d_model={d_model} does not divide into two directions")

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.nn.decoder import Decoder, DecoderLayer, LayerCache
-from regard.nn.embedding import Embedding, OutputProjection, TokenEmbedding
+from regard.nn.embedding import Embedding, OutputProjection, TokenEmbedding, Tying, check_tying
 from regard.nn.encoder import Encoder, EncoderLayer
 from regard.nn.feed_forward import Activation, FeedForward
 from regard.nn.layer_norm import LayerNorm
@@ -18,7 +18,6 @@ from regard.nn.residual import NormPlace
 from regard.nn.trace import Trace, at
 
 Positions = Literal["sinusoidal", "learned"]
-Tying = Literal["none", "output", "all"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,7 @@ class Transformer(nn.Module):
         fast: bool = True,
     ) -> None:
         super().__init__()
-        if tie_embeddings == "all" and src_vocab != tgt_vocab:
-            raise ValueError(
-                f"tie_embeddings='all' needs one vocabulary, and there are {src_vocab} source and "
-                f"{tgt_vocab} target tokens; 'output' ties the target side alone"
-            )
+        check_tying(tie_embeddings, src_vocab, tgt_vocab)
         self.d_model = d_model
         # Layers that norm before themselves leave their sum unnormed: one norm closes the stack.
         close = norm == "pre" if final_norm is None else final_norm

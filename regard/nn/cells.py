@@ -28,6 +28,12 @@ GATES: dict[str, tuple[str, ...]] = {
 """The gates of each cell, in the order in which their weights are stacked."""
 
 
+def check_kind(kind: str) -> None:
+    """Refuse what is no cell."""
+    if kind not in GATES:
+        raise ValueError(f"kind={kind!r} is not one of {', '.join(GATES)}")
+
+
 @dataclass(frozen=True)
 class CellWeights:
     """W (from the input), U (from the hidden state) and their biases, the gates stacked."""
@@ -127,8 +133,7 @@ class Cell(nn.Module):
         nonlinearity: Nonlinearity = "tanh",
     ) -> None:
         super().__init__()
-        if kind not in GATES:
-            raise ValueError(f"kind={kind!r} is not one of {', '.join(GATES)}")
+        check_kind(kind)
         self.kind: CellKind = kind
         self.d_model = d_model
         self.options = {"nonlinearity": nonlinearity} if kind == "rnn" else {}

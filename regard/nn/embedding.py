@@ -1,6 +1,7 @@
 """From token ids to vectors and back: embeddings and the output projection."""
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,19 @@ class TokenEmbedding(nn.Module):
         if trace is not None:
             trace.record(tokens=tokens, output=output)
         return output
+
+
+Tying = Literal["none", "output", "all"]
+"""One weight for the output and the target's embedding, and for the source's too."""
+
+
+def check_tying(tie_embeddings: Tying, src_vocab: int, tgt_vocab: int) -> None:
+    """Refuse to share one weight between two vocabularies."""
+    if tie_embeddings == "all" and src_vocab != tgt_vocab:
+        raise ValueError(
+            f"tie_embeddings='all' needs one vocabulary, and there are {src_vocab} source and "
+            f"{tgt_vocab} target tokens; 'output' ties the target side alone"
+        )
 
 
 class Embedding(nn.Module):

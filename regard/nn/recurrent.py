@@ -7,7 +7,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.nn.cells import GATES, STEPS, CellKind, CellState, CellWeights, Nonlinearity
+from regard.nn.cells import (
+    GATES,
+    STEPS,
+    CellKind,
+    CellState,
+    CellWeights,
+    Nonlinearity,
+    check_kind,
+)
 from regard.nn.trace import Trace, at
 
 RecurrentInit = Literal["orthogonal", "uniform"]
@@ -44,8 +52,7 @@ class Recurrent(nn.Module):
         fast: bool = True,
     ) -> None:
         super().__init__()
-        if kind not in GATES:
-            raise ValueError(f"kind={kind!r} is not one of {', '.join(GATES)}")
+        check_kind(kind)
         self.kind: CellKind = kind
         self.d_model = d_model
         self.n_layers = n_layers
