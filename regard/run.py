@@ -1,7 +1,8 @@
 """The run directory: create, open, load; what `regard.load(path)` returns.
 
 config.yaml         the resolved configuration
-tokenizer.json      how text becomes ids; its hash stands in the weights' file
+tokenizer.json      how text becomes ids (target_tokenizer.json where the target has its own,
+                    labels.json for classes); their hashes stand in the weights' file
 model.safetensors   the best weights
 checkpoints/step-N/ weights, optimiser, progress, and a manifest of their hashes
 metrics.jsonl       a line an evaluation
@@ -56,9 +57,11 @@ class Run:
 
     def decode(self, changes: dict[str, Any]) -> Decode:
         """The run's way of decoding, with changes; to name a beam is to ask for beam search."""
-        ignored = sorted(changes.keys() - {"n_best"})
-        if ignored and not self.task.WRITES:
-            raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
+        if not self.task.WRITES:
+            ignored = sorted(changes.keys() - {"n_best"})
+            if ignored:
+                raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
+            changes = {"beam": changes["n_best"]} | changes if changes else {}
         beams = sorted({"beam", "length_penalty", "n_best"} & changes.keys())
         if beams and changes.get("strategy") == "greedy":
             raise UserError(f"{beams[0]} goes with beam search, and strategy=greedy was asked for.")
@@ -69,6 +72,11 @@ class Run:
 
     def evaluate(self, split: Split = "test", **decoding: Any) -> dict[str, Any]:
         """The scores on a split, as `regard evaluate --json` prints them."""
+        if decoding and not self.task.SCORES_OUTPUTS:
+            raise UserError(
+                f"{min(decoding)} changes no score of task={self.config.task}, which are made "
+                f"without writing outputs."
+            )
         began = time.perf_counter()
         examples, metrics = self.task.evaluate(
             self.model, split, engine=self.engine, decode=self.decode(decoding)
@@ -109,9 +117,10 @@ def load(
     path = Path(path)
     config = read_config(path)
     for setting in settings:
-        if not setting.startswith("data."):
+        if not setting.startswith("data.") or setting.startswith("data.scores="):
             raise UserError(
-                f"-s {setting}: of a trained run, the keys of data can be changed, and no others."
+                f"-s {setting}: of a trained run, where its data comes from can be changed, and "
+                f"nothing else."
             )
     config = configuration.override(config, settings, where=str(path))
     if data is not None:

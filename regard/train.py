@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import nn
 
 from regard import config as configuration
-from regard.config import Config
+from regard.config import DECODED, Config
 from regard.errors import UserError
 from regard.run import Run, is_run, open_task, read_config, read_metrics
 from regard.tasks import TASKS, Task
@@ -45,8 +45,6 @@ MAY_CHANGE_ON_RESUME = {
     "train.keep",
     "train.patience",
 }
-DECODED = ("exact_match", "wer", "per")
-"""Metrics that need outputs to be written."""
 ENDING = ("cosine", "linear")
 """Schedules whose every step depends on the last one's number."""
 

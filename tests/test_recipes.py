@@ -1,11 +1,12 @@
 """The recipes: each trains for a few steps as it stands, and answers wrong input in a sentence."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from regard import config
+from regard import config, look
 from regard.run import load
 from regard.train import train
 from tests.command import refused
@@ -71,6 +72,14 @@ def test_a_classifier_from_training_to_prediction(call) -> None:
         "even",
         "odd",
     ]
+
+
+def test_an_example_is_drawn_that_the_font_can_write(tmp_path: Path) -> None:
+    settings = [*QUICK, "train.batch_size=4", "train.steps=1"]
+    made, _ = train(config.load("dates", settings), tmp_path / "run")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(look.draw(made)) == 3
 
 
 def test_a_word_of_a_character_never_seen_is_refused(call, few_words) -> None:

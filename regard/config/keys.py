@@ -44,14 +44,19 @@ class About(Section):
 class Data(Section):
     """Where the examples come from."""
 
-    train: str = Field("sort", description="a generator's name, or a file of pairs")
+    train: str = Field(
+        "sort", description="a generator's name, or a file: of pairs, or of text for lm"
+    )
     valid: str = Field("sort", description="the same, to choose the best weights by")
     test: str = Field("sort", description="the same, to evaluate on")
     directory: str = Field("", description="where the files are; --data sets it")
     source: str = Field("", description="the language that the generator numbers begins with")
     target: str = Field("", description="the language that it goes to")
     max_length: int = Field(
-        20, ge=1, le=100_000, description="the most tokens a line may have, on either side"
+        20,
+        ge=1,
+        le=100_000,
+        description="the most tokens a line may have, on either side; for lm, of a stretch",
     )
     on_bad_line: Literal["error", "skip"] = Field(
         "error",
@@ -110,11 +115,14 @@ class Model(Section):
     """What is trained."""
 
     kind: Literal["transformer", "rnn", "gru", "lstm"] = Field(
-        "transformer", description="the Transformer, or a recurrent encoder-decoder of these cells"
+        "transformer", description="the Transformer, or recurrent layers of these cells"
     )
     d_model: int = Field(64, ge=1, le=65_536, description="D: the width of the model")
     n_layers: int = Field(
-        2, ge=1, le=1_000, description="layers of the encoder, and of the decoder"
+        2,
+        ge=1,
+        le=1_000,
+        description="layers; of the encoder and of the decoder, where there are both",
     )
     n_heads: int = Field(
         4, ge=1, le=1_024, description="H: heads of a Transformer; must divide d_model"
@@ -134,7 +142,9 @@ class Model(Section):
     attention: Literal["none", "bahdanau", "luong-dot", "luong-general", "luong-concat"] = Field(
         "bahdanau", description="how a recurrent decoder looks at the source"
     )
-    bidirectional: bool = Field(True, description="a recurrent encoder reads in both directions")
+    bidirectional: bool = Field(
+        True, description="a recurrent encoder or classifier reads both ways"
+    )
     pooling: Literal["final", "mean", "max", "attention"] = Field(
         "final", description="what a classifier looks at: the last state, or all of them"
     )
@@ -168,11 +178,6 @@ class Model(Section):
             raise ValueError(
                 f"n_heads={self.n_heads} does not divide d_model={self.d_model}; "
                 f"it may be {_listed(str(n) for n in range(1, 65) if self.d_model % n == 0)}"
-            )
-        if self.kind != "transformer" and self.bidirectional and self.d_model % 2:
-            raise ValueError(
-                f"d_model={self.d_model} is odd: a bidirectional encoder gives half of it to each "
-                f"direction"
             )
         return self
 
@@ -279,6 +284,9 @@ METRICS: dict[str, tuple[str, ...]] = {
 WRITTEN = {"exact": ("exact_match",), "pronunciation": ("wer", "per")}
 """What is measured of the outputs that translate writes, by `data.scores`."""
 
+DECODED = tuple(metric for metrics in WRITTEN.values() for metric in metrics)
+"""Metrics that need outputs to be written."""
+
 
 class Config(Section):
     """Everything that decides what a run does."""
@@ -303,6 +311,12 @@ class Config(Section):
             raise ValueError(
                 f"model.kind={self.model.kind} is not made for task={self.task}; "
                 f"it may be {_listed(KINDS[self.task])}"
+            )
+        halved = self.model.kind != "transformer" and self.model.bidirectional
+        if halved and self.task != "lm" and self.model.d_model % 2:
+            raise ValueError(
+                f"model.d_model={self.model.d_model} is odd: a bidirectional encoder gives half of "
+                f"it to each direction"
             )
         metrics = METRICS[self.task]
         if self.task == "translate":

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator
+from types import ModuleType
 
 from regard.config import Data
 from regard.data.optional import needed
@@ -31,8 +32,14 @@ def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]
         bound = 10 ** random.integers(3, 7)
         number = int(random.integers(1 if bound == 1000 else bound // 10, bound))
         if split_of(str(number), seed=data.split_seed) == split:
-            source, target = (
-                " ".join(words.num2words(number, lang=language).split())
-                for language in (data.source, data.target)
-            )
-            yield source, target
+            yield _write(words, number, data.source), _write(words, number, data.target)
+
+
+def _write(words: ModuleType, number: int, language: str) -> str:
+    """A number in words, with plain spaces."""
+    try:
+        return " ".join(words.num2words(number, lang=language).split())
+    except Exception as error:  # what a language of the package lacks shows as any kind of error
+        raise UserError(
+            f"num2words cannot write {number} in {language!r} ({error}); take another language."
+        ) from None

@@ -23,6 +23,11 @@ def measure(kind: Kind) -> Measure:
     return (lambda text: len(text.split())) if kind == "words" else len
 
 
+def listed_classes(classes: Collection[str]) -> str:
+    """The first of the classes, to show in a message."""
+    return ", ".join(list(classes)[:MOST_SHOWN]) + (", …" if len(classes) > MOST_SHOWN else "")
+
+
 def any_length(text: str) -> int:
     """For what is no sequence, such as the name of a class."""
     return 0
@@ -112,9 +117,8 @@ class PairSource:
             if tokens(text) > most:
                 return f"the {side} has {tokens(text)} tokens where data.max_length={most}"
         if self.known is not None and columns[1] not in self.known:
-            classes = ", ".join(list(self.known)[:MOST_SHOWN])
-            more = ", …" if len(self.known) > MOST_SHOWN else ""
-            return f"the class {columns[1][:40]!r} is unknown; data.train has {classes}{more}"
+            classes = listed_classes(self.known)
+            return f"the class {columns[1][:40]!r} is unknown; data.train has {classes}"
         return None
 
 

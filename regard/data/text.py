@@ -53,7 +53,7 @@ class TextSource:
                 f"nor a file: there is none at {self.path} (--data says where the files are)."
             )
         lines = read_lines(self.path)
-        if not any(lines):
+        if not any(line.split() for line in lines):
             raise UserError(f"{self.path}: there is no text in it.")
         return lines
 

@@ -42,7 +42,7 @@ class Tokenizer:
             if kind == "words"
             else pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
         )
-        cased = str.lower if lowercase else str
+        cased = normalizers.Lowercase().normalize_str if lowercase else str
         counts = Counter(one for text in texts for one, _ in split.pre_tokenize_str(cased(text)))
         known = sorted(counts.keys() - set(SPECIAL), key=lambda one: (-counts[one], one))
         vocabulary = [*SPECIAL, *known][:vocab_size]

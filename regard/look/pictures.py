@@ -1,6 +1,7 @@
 """The pictures in a run directory: training curves, attention of every head, gates over time."""
 
 import itertools
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import Patch, Rectangle
 
 from regard.nn import Trace
@@ -44,7 +46,7 @@ STYLE: Any = {
 
 def draw(run: Run) -> list[Path]:
     """curves.png of a run; of one example attention.png if it attends, gates.png if it recurs."""
-    example = run.task.example()
+    example = run.task.example(_drawable)
     with plt.rc_context(STYLE):
         found = [_save(curves(run.metrics()), run.path / "curves.png")]
         trace = Trace() if example is None else run.trace(example)
@@ -53,6 +55,12 @@ def draw(run: Run) -> list[Path]:
         if recurrent_paths(trace):
             found.append(_save(gates(trace), run.path / "gates.png"))
     return found
+
+
+def _drawable(text: str) -> bool:
+    """Whether the font has a shape for every character."""
+    font = get_font(findfont(FontProperties(family=[STYLE["font.family"]])))
+    return all(character.isspace() or font.get_char_index(ord(character)) for character in text)
 
 
 def curves(metrics: list[dict[str, Any]]) -> Figure:
@@ -224,6 +232,8 @@ def _cell(row: int, column: int) -> Rectangle:
 def _save(figure: Figure, path: Path) -> Path:
     with writing(path) as aside:
         dpi = min(150, LARGEST / max(figure.get_size_inches()))
-        figure.savefig(aside, dpi=dpi, format="png")
+        with warnings.catch_warnings():  # an output may be in any script; a box stands for it
+            warnings.filterwarnings("ignore", message="Glyph")
+            figure.savefig(aside, dpi=dpi, format="png")
     plt.close(figure)
     return path

@@ -68,16 +68,24 @@ class RecurrentLanguageModel(nn.Module):
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L V"], CellState]:
         """Scores after each token, and the state after each row's last, to go on from."""
+        outputs, state = self._read(tokens, state, trace=trace)
+        return self.output(outputs, trace=at(trace, "output")), state
+
+    def _read(
+        self, tokens: Int[Tensor, "B L"], state: CellState | None, *, trace: Trace | None = None
+    ) -> tuple[Float[Tensor, "B L D"], CellState]:
+        """What is scored after each token, and the state after each row's last."""
         embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding")))
         lengths = (tokens != PADDING).sum(dim=1)
         outputs, state = self.decoder(embedded, lengths, initial=state, trace=at(trace, "decoder"))
-        return self.output(self.dropout(outputs), trace=at(trace, "output")), state
+        return self.dropout(outputs), state
 
     def start(self, source: Int[Tensor, "B S"]) -> LanguageState:
         """Read the prompt."""
-        scores, cells = self(source)
+        outputs, cells = self._read(source, None)
         last = (source != PADDING).sum(dim=1) - 1  # B
-        return LanguageState(cells, scores.take_along_dim(last[:, None, None], dim=1)[:, 0])
+        ends = outputs.take_along_dim(last[:, None, None], dim=1)[:, 0]  # B D
+        return LanguageState(cells, self.output(ends))
 
     def step(
         self, tokens: Int[Tensor, "B"], state: LanguageState

@@ -1,4 +1,4 @@
-"""Recurrent layers over a padded batch: cells in a loop, or torch's packed kernels."""
+"""Recurrent layers over a padded batch: cells in a loop, or torch's kernels."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ from regard.nn.trace import Trace, at
 RecurrentInit = Literal["orthogonal", "uniform"]
 
 SHUT = 1e4
-"""σ(−SHUT) = 0 and σ(SHUT) = 1, whatever else a gate is given."""
+"""σ(−SHUT) = 0 and σ(SHUT) = 1, whatever else a gate is given by the state."""
 
 FAST = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -124,7 +124,7 @@ class Recurrent(nn.Module):
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
         """By torch's kernel over padding and all, a layer and a direction at a time.
 
-        On a CPU the kernel is twice as fast on one padded block as on packed sequences. Padding
+        On a CPU the kernel is faster on one padded block than on packed sequences. Padding
         stands at the end, where it changes nothing before it: the backward direction reads each
         row turned round within its length. What comes out of padding is not looked at.
         """
@@ -132,6 +132,7 @@ class Recurrent(nn.Module):
         real = steps < lengths[:, None]  # B L
         turned = torch.where(real, lengths[:, None] - 1 - steps, steps)[:, :, None]  # B L 1
         last = (lengths - 1).clamp(min=0)[:, None, None]  # B 1 1
+        x = x.masked_fill(~real[:, :, None], 0.0)
         finals: list[CellState] = []
         for layer in range(self.n_layers):
             if layer > 0:
@@ -179,7 +180,7 @@ class Recurrent(nn.Module):
     def _packed(
         self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None, initial: CellState
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """By torch's kernel, which sees no padding: the sequences are packed."""
+        """By torch's kernel, which sees no padding: where there is any, sequences are packed."""
         start = tuple(part.transpose(0, 1).contiguous() for part in initial)  # N B D
         given = start if self.kind == "lstm" else start[0]
         if lengths is None:

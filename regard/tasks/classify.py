@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.config import Config, Decode
 from regard.data.batches import Collate, Examples, Ids, pad
-from regard.data.pairs import any_length, measure
+from regard.data.pairs import any_length, listed_classes, measure
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -56,6 +56,7 @@ class Classify(PairTask):
 
     FILES = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
+    TOKEN_SIDES = 1
     WRITES = False
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
@@ -98,8 +99,21 @@ class Classify(PairTask):
     def encode(self, pairs: list[Pair]) -> Examples:
         return (
             self.tokenizer.encode([text for text, _ in pairs]),
-            [[self._numbers[label]] for _, label in pairs],
+            [[self._number(label)] for _, label in pairs],
         )
+
+    def check_data(self) -> None:
+        super().check_data()
+        for split in SPLITS:
+            for _, label in self.pairs(split):
+                self._number(label)
+
+    def _number(self, label: str) -> int:
+        if label not in self._numbers:
+            raise UserError(
+                f"The class {label[:40]!r} is unknown; there are {listed_classes(self.labels)}."
+            )
+        return self._numbers[label]
 
     def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
@@ -141,7 +155,9 @@ class Classify(PairTask):
     ) -> list[Prediction]:
         """The n_best classes of each line, with their probabilities."""
         checked_lines(lines, self.check, name=name)
-        best = min((decode or self.config.decode).n_best, len(self.labels))
+        best = (decode or self.config.decode).n_best
+        if best > len(self.labels):
+            raise UserError(f"n_best={best} is more than the {len(self.labels)} classes there are.")
         ids = self.tokenizer.encode(list(lines))
         order = sorted(range(len(lines)), key=lambda number: len(ids[number]))
         found: dict[int, Prediction] = {}
@@ -183,6 +199,7 @@ def _read_labels(files: dict[str, str], name: str) -> list[str]:
         labels = json.loads(files[name])
     except ValueError:
         labels = None
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+    is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not is_list or len(set(labels)) != len(labels) or len(labels) < 2:
         raise ValueError(f"{name} is not a list of classes")
     return labels

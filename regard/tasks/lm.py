@@ -13,12 +13,12 @@ from regard.config import Config, Decode
 from regard.data.batches import pad
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
-from regard.data.tokenizer import END, NEVER_WRITTEN, START, UNKNOWN, Tokenizer
-from regard.decoding import search
+from regard.data.tokenizer import END, UNKNOWN, Tokenizer
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
 from regard.tasks.task import Prediction, Task, checked_lines, refuse_unknown
+from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import Sums, token_sums
@@ -107,8 +107,8 @@ class LanguageModelling(Task):
         if batch.first:
             carried.clear()
         scores, state = model(batch.source, tuple(carried.values()) or None)
-        # Detached: the gradient ends where the stretch began.
-        carried.update({f"state.{n}": part.detach() for n, part in enumerate(state)})
+        # Detached: the gradient ends where the stretch began. float32, whatever it was computed in.
+        carried.update({f"state.{n}": part.detach().float() for n, part in enumerate(state)})
         return token_sums(scores, batch.target, tokens=batch.tokens, smoothing=smoothing)
 
     def evaluate(
@@ -144,13 +144,8 @@ class LanguageModelling(Task):
     ) -> list[Prediction]:
         """Each line written on to its end; an empty one is begun anew."""
         checked_lines(lines, self.check, name=name)
-        if not lines:
-            return []
         prompts = self.tokenizer.encode(list(lines))
-        source = self._prompt(prompts).to(engine.device)
-        decode = decode or self.config.decode
-        with engine.autocast():
-            found = search(model, source, decode, start=START, end=END, never=NEVER_WRITTEN)
+        found = write(model, prompts, self._prompt, decode or self.config.decode, engine)
         return [
             Prediction(
                 line,
@@ -174,17 +169,12 @@ class LanguageModelling(Task):
         ids = self.tokenizer.encode([text])
         source = self._prompt(ids).to(engine.device)
         trace = Trace()
-        trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
+        read = self.tokenizer.tokens(source[0].tolist())
+        trace.tokens["source"] = trace.tokens["target"] = read
         with torch.inference_mode():
             scores, _ = model(source, trace=trace)
         trace.tokens["output"] = self.tokenizer.tokens(scores[0].argmax(-1).tolist())
         return trace
 
-    def example(self) -> str | None:
-        for line in self.lines("test"):
-            if 4 <= len(self.tokenizer.encode([line])[0]) <= 24 and not self._unknown(line):
-                return line
-        return None
-
-    def _unknown(self, line: str) -> bool:
-        return self.tokenizer.unknown(line) is not None
+    def example(self, fits: Callable[[str], bool]) -> str | None:
+        return self.first_to_show(self.lines("test"), fits)

@@ -1,6 +1,7 @@
 """What tasks on pairs share: a text, and what should come of it."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 from regard.config import Config
 from regard.data.batches import BatchStream, Collate, Examples
@@ -9,15 +10,15 @@ from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN
 from regard.tasks.task import Task, refuse_unknown
 
-SHORT, LONG = 4, 24
-"""Tokens of an example that is neither trivial nor too large to draw."""
-
 EVALUATED_TOGETHER = 8192
 """Tokens of a batch when evaluating, padding counted."""
 
 
 class PairTask(Task):
     """Reads pairs of texts, and keeps their token ids."""
+
+    TOKEN_SIDES = 2
+    """How many sides of a pair are texts: not the name of a class."""
 
     def __init__(self, config: Config, *, measures: tuple[Measure, Measure]) -> None:
         super().__init__(config)
@@ -44,7 +45,8 @@ class PairTask(Task):
         for split, source in self.sources.items():
             if source.skipped:
                 found.append(f"{source.path}: {source.skipped:,} lines were left out.")
-            rows = [row for side in self._encoded.get(split, ()) for row in side]
+            sides = self._encoded.get(split, ([], []))[: self.TOKEN_SIDES]
+            rows = [row for side in sides for row in side]
             unknown = sum(row.count(UNKNOWN) for row in rows)
             if unknown:
                 found.append(
@@ -92,9 +94,5 @@ class PairTask(Task):
         """Refuse a line that the model cannot read whole."""
         refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
 
-    def example(self) -> str | None:
-        for source, _ in self.pairs("test"):
-            length = len(self.tokenizer.encode([source])[0])
-            if SHORT <= length <= LONG and self.tokenizer.unknown(source) is None:
-                return source
-        return None
+    def example(self, fits: Callable[[str], bool]) -> str | None:
+        return self.first_to_show((source for source, _ in self.pairs("test")), fits)

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from regard.nn import Trace
 from regard.training.engine import Engine
 from regard.training.loop import Batches, Carried
 from regard.training.loss import Sums
+
+SHORT, LONG = 4, 24
+"""Tokens of an example that is neither trivial nor too large to draw."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Task(ABC):
     ACCURACY = "token_accuracy"
     """What the share of right answers is called."""
 
+    SCORES_OUTPUTS = False
+    """Whether evaluation writes outputs and scores them, so that the way of decoding matters."""
     WRITES = True
     """Whether outputs are written token by token, so that there is a way of decoding to choose."""
 
@@ -84,8 +89,12 @@ class Task(ABC):
         """The training batches."""
 
     def steps(self, *, epochs: int, accumulate: int) -> int:
-        """Updates in so many epochs, of as many batches as the first."""
-        return max(1, math.ceil(epochs * self.batches().count(0) / accumulate))
+        """Updates in so many epochs; past a curriculum, they are all of one size."""
+        batches, growing = self.batches(), self.config.data.curriculum
+        counted = 1 if self.config.train.batch_size else min(epochs, growing + 1)
+        counts = [batches.count(epoch) for epoch in range(counted)]
+        total = sum(counts) + (epochs - counted) * counts[-1]
+        return max(1, math.ceil(total / accumulate))
 
     @abstractmethod
     def loss(self, model: Callable[..., Any], batch: Any, carried: Carried) -> Sums:
@@ -128,13 +137,24 @@ class Task(ABC):
         """What goes in and what should come out, of every example of a split."""
 
     @abstractmethod
-    def example(self) -> str | None:
-        """A test input of a size to look into, if there is one."""
+    def example(self, fits: Callable[[str], bool]) -> str | None:
+        """The first test input that fits, of a size to look into, if there is one."""
+
+    def first_to_show(self, texts: Iterable[str], fits: Callable[[str], bool]) -> str | None:
+        """The first that fits, is neither trivial nor too large to draw, and has no <unk>."""
+        for text in texts:
+            length = len(self.tokenizer.encode([text])[0])
+            if SHORT <= length <= LONG and self.tokenizer.unknown(text) is None and fits(text):
+                return text
+        return None
 
     @property
     def identity(self) -> dict[str, str]:
         """What weights belong to: hashes of their files and of their model's configuration."""
-        model = self.config.model.model_dump_json(exclude={"cell", "dropout", "attention_dropout"})
+        # Without defaults: a key that is added later changes nothing for weights made before it.
+        model = self.config.model.model_dump_json(
+            exclude={"cell", "dropout", "attention_dropout"}, exclude_defaults=True
+        )
         texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
         texts["model configuration"] = model
         return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}

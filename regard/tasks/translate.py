@@ -9,9 +9,9 @@ import torch
 from regard.config import Config, Decode
 from regard.data.batches import Batch, Collate, Examples, Ids, collate, source_batch
 from regard.data.pairs import measure
-from regard.data.splits import Pair, Split
+from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
-from regard.decoding import Hypothesis, greedy, search
+from regard.decoding import Hypothesis, greedy
 from regard.errors import UserError
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
@@ -20,12 +20,10 @@ from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, checked_lines
+from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import Sums, token_sums
-
-DECODED_TOGETHER = 128
-"""Rows of a batch when predicting."""
 
 SCORES: dict[str, dict[str, Callable[..., float]]] = {
     "exact": {"exact_match": exact_match},
@@ -38,6 +36,7 @@ class Translate(PairTask):
     """Pairs of texts, an encoder-decoder, cross-entropy on the target, scores of what it writes."""
 
     FILES = ("tokenizer.json", "target_tokenizer.json")
+    SCORES_OUTPUTS = True
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
         source, target = config.tokenizer.kinds
@@ -90,28 +89,27 @@ class Translate(PairTask):
 
     def check_data(self) -> None:
         super().check_data()
-        most = self.config.data.max_length
-        for split, source in self.sources.items():
-            for text, tokens in (
-                (text, tokens)
-                for pair in self.pairs(split)
-                for text, tokens in zip(pair, source.measures, strict=True)
-            ):
-                if tokens(text) > most:
-                    raise UserError(
-                        f"data.max_length={most} is less than the {tokens(text)} tokens of "
-                        f"{text[:60]!r} in data.{split}={source.name!r}."
-                    )
+        for split in SPLITS:
+            self.examples(split)
 
     @property
     def collate(self) -> Collate:
         return collate
 
     def encode(self, pairs: list[Pair]) -> Examples:
-        return (
+        sides = (
             self.tokenizer.encode([source for source, _ in pairs]),
             self.target_tokenizer.encode([target for _, target in pairs]),
         )
+        most = self.config.data.max_length
+        for texts, rows in zip(zip(*pairs, strict=True), sides, strict=True):
+            for text, row in zip(texts, rows, strict=True):
+                if len(row) > most:
+                    raise UserError(
+                        f"data.max_length={most} is less than the {len(row)} tokens of "
+                        f"{text[:60]!r}."
+                    )
+        return sides
 
     def loss(self, model: Callable[..., Any], batch: Batch, carried: Carried) -> Sums:
         """Σ −log p(target | source), smoothed as the configuration says."""
@@ -191,16 +189,7 @@ class Translate(PairTask):
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
                 f"positions that this model learned."
             )
-        order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for begin in range(0, len(order), DECODED_TOGETHER):
-            rows = order[begin : begin + DECODED_TOGETHER]
-            batch = source_batch([sources[row] for row in rows]).to(engine.device)
-            with engine.autocast():
-                hypotheses = search(model, batch, decode, start=START, end=END, never=NEVER_WRITTEN)
-            for row, of_row in zip(rows, hypotheses, strict=True):
-                found[row] = of_row
-        return found
+        return write(model, sources, source_batch, decode, engine)
 
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text and writes its answer."""

@@ -23,7 +23,9 @@ from regard.training.files import (
 from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"
-FILES = ("model.safetensors", "optimizer.safetensors", "carried.safetensors", "progress.json")
+CARRIED = "carried.safetensors"
+"""Not in the oldest checkpoints, which carried nothing."""
+FILES = ("model.safetensors", "optimizer.safetensors", CARRIED, "progress.json")
 
 
 def save_checkpoint(
@@ -47,7 +49,7 @@ def save_checkpoint(
         aside.mkdir()
         write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
         write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
-        write_tensors(aside / "carried.safetensors", carried)
+        write_tensors(aside / CARRIED, carried)
         write_json(aside / "progress.json", progress)
         write_json(aside / MANIFEST, {name: sha256(aside / name) for name in FILES})
     for old in sorted(found_steps(directory))[:-keep]:
@@ -84,7 +86,7 @@ def load_checkpoint(
         restore_optimiser(optimiser, model, state)
     except ValueError as error:
         raise UserError(f"{newest / 'optimizer.safetensors'} does not fit: {error}.") from None
-    carried, _ = read_tensors(newest / "carried.safetensors")
+    carried = read_tensors(newest / CARRIED)[0] if (newest / CARRIED).exists() else {}
     return json.loads((newest / "progress.json").read_text(encoding="utf-8")), carried
 
 
@@ -92,9 +94,10 @@ def _check(checkpoint: Path, *, earlier: list[int]) -> None:
     """Every file's hash is the one that was written beside it."""
     try:
         manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-        faulty = [name for name in FILES if not (checkpoint / name).is_file()]
+        names = [name for name in FILES if name in manifest or name != CARRIED]
+        faulty = [name for name in names if not (checkpoint / name).is_file()]
         faulty += [
-            name for name in FILES if not faulty and sha256(checkpoint / name) != manifest[name]
+            name for name in names if not faulty and sha256(checkpoint / name) != manifest[name]
         ]
     except (OSError, ValueError, KeyError, TypeError):
         faulty = [MANIFEST]

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.batches import Ids, pad
+from regard.data.tokenizer import END, START
 from regard.decoding import Replay
 from regard.models import RecurrentClassifier, RecurrentLanguageModel
 from regard.nn import Trace
@@ -113,7 +114,7 @@ def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float
     """Another last token changes no score before it: not by a bit."""
     differences = []
     for row in rows:
-        changed = [*row[:-1], 4 if row[-1] != 4 else 5]
+        changed = [*row[:-1], END if row[-1] != END else START]
         before, after = model(pad([row]))[0], model(pad([changed]))[0]
         differences.append((before[:, :-1], after[:, :-1]))
     return largest(pair for pair in differences if pair[0].numel())

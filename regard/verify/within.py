@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batches import Ids, pad
-from regard.data.tokenizer import END, START
+from regard.data.tokenizer import END, PADDING, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
 from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
 from regard.models.seq2seq import AttentionKind
@@ -169,15 +169,17 @@ def restored(model: nn.Module) -> None:
         read_weights(path, model, metadata={})
 
 
+TOKENS: dict[str, Any] = {"start": START, "end": END, "never": (PADDING,)}
+
 Search = Callable[[Stepper, Tensor], list[list[Hypothesis]]]
 
 
 def _greedy(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
-    return [[one] for one in greedy(stepper, source, start=START, end=END, max_new_tokens=8)]
+    return [[one] for one in greedy(stepper, source, max_new_tokens=8, **TOKENS)]
 
 
 def _beam(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
-    return beam_search(stepper, source, start=START, end=END, max_new_tokens=8, beam=4, n_best=4)
+    return beam_search(stepper, source, max_new_tokens=8, beam=4, n_best=4, **TOKENS)
 
 
 def decoders() -> dict[str, Search]:

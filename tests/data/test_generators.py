@@ -107,6 +107,11 @@ def test_an_unknown_language_is_refused_with_those_there_are(source: str, target
         next(numbers.stream(Data(source=source, target=target), "train", seed=1, epoch=0))
 
 
+def test_a_language_that_the_package_cannot_write_is_named() -> None:
+    with pytest.raises(UserError, match=r"num2words cannot write .* in 'am'"):
+        list(islice(numbers.stream(Data(source="am", target="fr"), "train", seed=1, epoch=0), 50))
+
+
 @pytest.mark.parametrize(("name", "package"), [("dates", "babel"), ("numbers", "num2words")])
 def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, name: str, package: str

@@ -55,6 +55,8 @@ def test_capitals_are_read_as_small_letters_when_asked() -> None:
     assert tokenizer.encode(["AB"]) == tokenizer.encode(["ab"])
     assert tokenizer.unknown("aBx") == "x"
     assert tokenizer.normal("aB") == "ab"
+    greek = Tokenizer.train(["ΛΟΓΟΣ"], vocab_size=9, lowercase=True)
+    assert greek.unknown("ΛΟΓΟΣ") is None
 
 
 def test_the_normal_form_is_what_decoding_writes() -> None:

@@ -38,6 +38,16 @@ def test_fast_equals_reference_forward_and_gradient(kind, bidirectional, n_layer
         torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("lengths", [[6, 6, 6, 6], [2, 6, 1, 4]])
+def test_a_plain_network_may_cut_off_at_zero(lengths) -> None:
+    fast, reference = both("rnn", True, 2, nonlinearity="relu")
+    x = torch.randn(4, 6, 5)
+    (outputs, final), (expected, end) = (one(x, torch.tensor(lengths)) for one in (fast, reference))
+    assert outputs.min() >= 0
+    torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(final[0], end[0], atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize(("kind", "bidirectional", "n_layers"), ALL)
 @pytest.mark.parametrize("lengths", [[2, 6, 1, 4], [3, 0, 6, 1]])
 def test_packed_sequences_equal_padded_ones(kind, bidirectional, n_layers, lengths) -> None:
@@ -63,7 +73,7 @@ def test_what_stands_in_padding_changes_not_one_bit(kind) -> None:
     x = torch.randn(4, 6, 5)
     other = x.clone()
     for row, length in enumerate(lengths):
-        other[row, length:] = 100 * torch.randn(6 - length, 5)
+        other[row, length:] = 1e6 * torch.randn(6 - length, 5)
     (first, one), (second, two) = (layer(each, torch.tensor(lengths)) for each in (x, other))
     assert first.equal(second)
     assert all(a.equal(b) for a, b in zip(one, two, strict=True))

@@ -7,6 +7,7 @@ import pytest
 
 from regard import config, look, run
 from regard.errors import UserError
+from regard.tasks import Classify
 from regard.train import train
 
 SETTINGS = [
@@ -55,7 +56,7 @@ def test_it_learns_to_tell_classes_apart(tmp_path: Path, pooling: str) -> None:
 
 def test_the_best_classes_come_with_their_chances(tmp_path: Path) -> None:
     made, _ = train(settings(labelled(tmp_path)), tmp_path / "run")
-    (one,) = made.predictions(["a fine day"], decoding={"n_best": 2, "beam": 2})
+    (one,) = made.predictions(["a fine day"], decoding={"n_best": 2})
     assert sorted(one.outputs) == ["bad", "very good"]
     assert one.scores == sorted(one.scores, reverse=True)
     assert sum(one.scores) == pytest.approx(1.0)
@@ -85,13 +86,41 @@ def test_an_empty_text_is_refused_in_data_and_in_prediction(tmp_path: Path) -> N
         made.predict(["an awful day".replace("an ", "")])
 
 
-@pytest.mark.parametrize("text", [None, "{", '{"a": 1}', "[1, 2]"])
+@pytest.mark.parametrize("text", [None, "{", '{"a": 1}', "[1, 2]", "[]", '["a", "a"]'])
 def test_broken_labels_are_refused(tmp_path: Path, text: str | None) -> None:
     train(settings(labelled(tmp_path)), tmp_path / "run")
     file = tmp_path / "run" / "labels.json"
     file.unlink() if text is None else file.write_text(text)
     with pytest.raises(UserError, match=r"labels.json is (missing|not a list of classes)"):
         run.load(tmp_path / "run")
+
+
+def test_classes_are_not_taken_for_unknown_tokens(tmp_path: Path) -> None:
+    text = "".join(f"w{n} w{n}\tclass {n}\n" for n in range(6))
+    made, _ = train(settings(labelled(tmp_path, train=text, valid=text)), tmp_path / "run")
+    assert made.notices() == []
+    (one,) = made.predictions(["w1"], decoding={"n_best": 6})
+    assert len(one.outputs) == 6
+    with pytest.raises(UserError, match="n_best=7 is more than the 6 classes"):
+        made.predictions(["w1"], decoding={"n_best": 7})
+
+
+def test_a_generator_of_other_classes_is_refused(tmp_path: Path) -> None:
+    train(settings(labelled(tmp_path)), tmp_path / "run")
+    opened = run.load(tmp_path / "run", settings=["data.test=sort"])
+    with pytest.raises(UserError, match="is unknown; there are bad, very good"):
+        opened.evaluate("test")
+
+
+def test_epochs_of_a_curriculum_are_counted_as_they_grow() -> None:
+    task = Classify(
+        config.load("parity", ["train.batch_tokens=640", "data.epoch_size=500", "train.epochs=20"])
+    )
+    batches = task.batches()
+    counts = [batches.count(epoch) for epoch in range(20)]
+    grown = sum(counts[:17]) + 3 * counts[16]  # past the curriculum, as many as in its first epoch
+    assert task.steps(epochs=20, accumulate=1) == grown
+    assert counts[0] < counts[16]
 
 
 def test_other_labels_than_the_weights_learned_are_refused(tmp_path: Path) -> None:
@@ -106,7 +135,7 @@ def test_other_data_can_be_scored_and_nothing_else_changed(tmp_path: Path) -> No
     (tmp_path / "more.tsv").write_text("a day\tbad\n")
     opened = run.load(tmp_path / "run", settings=["data.test=more.tsv"])
     assert opened.evaluate("test")["examples"] == 1
-    with pytest.raises(UserError, match="the keys of data can be changed, and no others"):
+    with pytest.raises(UserError, match="where its data comes from can be changed, and"):
         run.load(tmp_path / "run", settings=["model.d_model=8"])
 
 

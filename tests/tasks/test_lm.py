@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from regard import config, run
 from regard.errors import UserError
 from regard.tasks import LanguageModelling
 from regard.train import train
+from tests.command import refused
 
 TEXT = "the cat sat\nthe dog sat\n\nthe cat ran\n" * 6
 YAML = """
@@ -41,6 +43,37 @@ def test_it_learns_a_text_and_writes_it_on(settings, tmp_path: Path) -> None:
     metrics = opened.evaluate("test")["metrics"]
     assert metrics["loss"] < 0.5
     assert metrics.keys() == {"loss", "token_accuracy", "ppl", "bits_per_char"}
+
+
+def test_from_the_command_line_to_a_picture_of_its_gates(call, settings) -> None:
+    result = call("train", "lm.yaml", "--out", "run")
+    assert result.code == 0, result.err
+    assert "run/gates.png" in result.err
+    assert call("predict", "run", stdin="the\n\n").out.count("\n") == 2
+    assert call("evaluate", "run", "--json").json["metrics"]["bits_per_char"] > 0
+    refused(call("evaluate", "run", "--beam", 3), "beam changes no score of task=lm")
+    refused(call("predict", "run", stdin="the\nx-ray\n"), "standard input:2: 'x' is not in the")
+    assert call("verify", "run", "--json").json["failed"] == 0
+
+
+def test_what_is_carried_is_float32_whatever_it_was_computed_in(settings, tmp_path) -> None:
+    half = run.make_engine(device="cpu", precision="bf16")
+    train(settings("train.steps=4"), tmp_path / "run", engine=half)
+    carried = load_file(tmp_path / "run/checkpoints/step-4/carried.safetensors")
+    assert {part.dtype for part in carried.values()} == {torch.float32}
+    train(settings(), tmp_path / "run", resume=True, told=lambda sentence: None)
+
+
+def test_an_odd_width_is_no_matter_where_there_is_one_direction(settings) -> None:
+    assert settings("model.d_model=15").model.d_model == 15
+
+
+def test_many_prompts_are_answered_in_order(settings, tmp_path: Path) -> None:
+    made, _ = train(settings(), tmp_path / "run")
+    prompts = ["the cat"[: 1 + number % 7] for number in range(300)]
+    together = made.predict(prompts)
+    assert together[:20] == [made.predict([prompt])[0] for prompt in prompts[:20]]
+    assert all(text.startswith(prompt) for prompt, text in zip(prompts, together, strict=True))
 
 
 def test_an_empty_prompt_begins_a_line(settings, tmp_path: Path) -> None:
