@@ -24,10 +24,10 @@ UNIFORM = ["model.recurrent_init=uniform"]
 VARIANTS: dict[str, list[str]] = {
     "the recipe": [],
     "without the curriculum": ["data.curriculum=0"],
-    "2,000 sequences, none fresh": [*SCRIPT[:2], "train.steps=2000"],
+    "2,000 a stage, none fresh": [*SCRIPT[:2], "train.steps=2000"],
     "uniform recurrent weights": UNIFORM,
     "none of the three": [*SCRIPT, *UNIFORM, "train.steps=2000"],
-    "the script: and 3 epochs": [*SCRIPT, *UNIFORM, "train.epochs=3", "train.eval_every=10"],
+    "the script: none, and 3 epochs": [*SCRIPT, *UNIFORM, "train.epochs=3", "train.eval_every=10"],
 }
 
 

@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.run import Run
 from regard.train import train
 from regard.training.callbacks import Evaluate
-from regard.training.checkpoint import found_steps, load_checkpoint, save_checkpoint
+from regard.training.checkpoint import FILES, found_steps, load_checkpoint, save_checkpoint
 from regard.training.engine import Engine, make_engine
 from regard.training.files import read_tensors, sha256, write_tensors, write_text
 from regard.training.loop import Loop, Stop
@@ -122,11 +122,14 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_updates_nothing() -> None:
         def epoch(self, number: int, *, start: int = 0):
             return iter([Batch()] * (3 - start))
 
+        def count(self, number: int) -> int:
+            return 3
+
     calls = iter([1.0, 1.0, 1.0, 1.0, float("nan")])
     loop = Loop(
         model,
         Batches(),
-        lambda model, batch: Sums(model(torch.ones(1, 2)).sum() * next(calls), 1, 0),
+        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum() * next(calls), 1, 0),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
         10,
@@ -144,7 +147,7 @@ def test_the_batch_that_went_wrong_is_named_when_several_make_an_update() -> Non
     loop = Loop(
         model,
         BatchStream(lambda epoch: ([[4]], [[4]]), seed=0, batch_size=1),
-        lambda model, batch: Sums(model(torch.ones(1, 2)).sum() * next(losses), 1, 0),
+        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum() * next(losses), 1, 0),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
         10,
@@ -157,12 +160,17 @@ def test_the_batch_that_went_wrong_is_named_when_several_make_an_update() -> Non
 def test_a_validation_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     saved: list[str] = []
     evaluate = Evaluate(
-        1, "loss", lambda: {"loss": float("nan")}, lambda: saved.append("best"), tmp_path / "log"
+        1,
+        "loss",
+        lambda: {"loss": float("nan")},
+        lambda sums: {},
+        lambda: saved.append("best"),
+        tmp_path / "log",
     )
     loop = Loop(
         torch.nn.Linear(2, 2),
         BatchStream(lambda epoch: ([[4]], [[4]]), seed=0, batch_size=1),
-        lambda model, batch: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
+        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
         torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0),
         lambda step: 0.0,
         3,
@@ -189,6 +197,7 @@ def test_the_best_weights_are_the_best_score_and_then_the_lower_loss(
         1,
         "exact_match",
         lambda: dict(zip(("exact_match", "loss"), next(found), strict=True)),
+        lambda sums: {},
         lambda: None,
         tmp_path / "log",
         told=kept.append,
@@ -196,7 +205,7 @@ def test_the_best_weights_are_the_best_score_and_then_the_lower_loss(
     loop = Loop(
         model,
         BatchStream(lambda epoch: ([[4]], [[4]]), seed=0, batch_size=1),
-        lambda model, batch: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
+        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
         3,
@@ -249,6 +258,7 @@ def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
         step,
         model=model,
         optimiser=optimiser,
+        carried={"state.0": torch.ones(3)},
         progress={"step": step},
         metadata={},
         keep=keep,
@@ -258,9 +268,10 @@ def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
 
 def load_newest(folder: Path) -> dict:
     model = torch.nn.Linear(200, 200)
-    return load_checkpoint(
+    progress, _ = load_checkpoint(
         folder, model=model, optimiser=torch.optim.Adam(model.parameters()), metadata={}
     )
+    return progress
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
@@ -270,7 +281,7 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     assert load_newest(tmp_path)["step"] == 30
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
+@pytest.mark.parametrize("name", FILES)
 def test_a_truncated_checkpoint_is_refused_and_the_earlier_one_named(tmp_path, name: str) -> None:
     checkpoint(tmp_path, 1)
     checkpoint(tmp_path, 2)
