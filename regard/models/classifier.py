@@ -7,7 +7,7 @@ from regard.nn.cells import CellKind
 from regard.nn.embedding import TokenEmbedding
 from regard.nn.masks import PADDING
 from regard.nn.pooling import Pooling, PoolingKind
-from regard.nn.recurrent import Recurrent, RecurrentInit
+from regard.nn.recurrent import RecurrentInit, encoder
 from regard.nn.trace import Trace, at
 
 
@@ -35,15 +35,11 @@ class RecurrentClassifier(nn.Module):
         fast: bool = True,
     ) -> None:
         super().__init__()
-        directions = 2 if bidirectional else 1
-        if d_model % directions:
-            raise ValueError(f"d_model={d_model} does not divide into two directions")
         self.embedding = TokenEmbedding(vocab, d_model)
         self.dropout = nn.Dropout(dropout)
-        self.encoder = Recurrent(
+        self.encoder = encoder(
             kind,
             d_model,
-            d_model // directions,
             n_layers=n_layers,
             bidirectional=bidirectional,
             dropout=dropout,

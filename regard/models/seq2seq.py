@@ -11,7 +11,7 @@ from regard.nn.alignment import Alignment, AlignmentKind, Remembered
 from regard.nn.cells import CellKind, CellState
 from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
 from regard.nn.masks import PADDING
-from regard.nn.recurrent import Recurrent, RecurrentInit
+from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
 from regard.nn.trace import Trace, at
 
 AttentionKind = Literal["none"] | AlignmentKind
@@ -72,19 +72,15 @@ class AttentionSeq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         check_tying(tie_embeddings, src_vocab, tgt_vocab)
-        directions = 2 if bidirectional else 1
-        if d_model % directions:
-            raise ValueError(f"d_model={d_model} does not divide into two directions")
         self.teacher_forcing = teacher_forcing
         self.source_embedding = TokenEmbedding(src_vocab, d_model)
         self.target_embedding = (
             self.source_embedding if tie_embeddings == "all" else TokenEmbedding(tgt_vocab, d_model)
         )
         self.dropout = nn.Dropout(dropout)
-        self.encoder = Recurrent(
+        self.encoder = encoder(
             kind,
             d_model,
-            d_model // directions,
             n_layers=n_layers,
             bidirectional=bidirectional,
             dropout=dropout,

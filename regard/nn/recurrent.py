@@ -1,5 +1,6 @@
 """Recurrent layers over a padded batch: cells in a loop, or torch's kernels."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -133,25 +134,21 @@ class Recurrent(nn.Module):
         turned = torch.where(real, lengths[:, None] - 1 - steps, steps)[:, :, None]  # B L 1
         last = (lengths - 1).clamp(min=0)[:, None, None]  # B 1 1
         x = x.masked_fill(~real[:, :, None], 0.0)
-        finals: list[CellState] = []
-        for layer in range(self.n_layers):
-            if layer > 0:
-                x = self.between(x)
-            sides = []
-            for direction in range(self.directions):
-                number = layer * self.directions + direction
-                state = tuple(part[:, number] for part in initial)
-                read = x.take_along_dim(turned, dim=1) if direction else x
-                outputs, memory = self._kernel(read, real, state, self._weights(layer, direction))
-                new = (outputs.take_along_dim(last, dim=1)[:, 0], *memory)
-                there = (lengths > 0)[:, None]  # B 1
-                finals.append(
-                    tuple(torch.where(there, one, old) for one, old in zip(new, state, strict=True))
-                )
-                outputs = outputs * real[:, :, None]
-                sides.append(outputs.take_along_dim(turned, dim=1) if direction else outputs)
-            x = torch.cat(sides, dim=-1)  # B L O
-        return x, tuple(torch.stack(parts, dim=1) for parts in zip(*finals, strict=True))
+        there = (lengths > 0)[:, None]  # B 1
+
+        def read(
+            x: Tensor, state: CellState, layer: int, direction: int
+        ) -> tuple[Tensor, CellState]:
+            ordered = x.take_along_dim(turned, dim=1) if direction else x
+            outputs, memory = self._kernel(ordered, real, state, self._weights(layer, direction))
+            new = (outputs.take_along_dim(last, dim=1)[:, 0], *memory)
+            outputs = outputs * real[:, :, None]
+            return (
+                outputs.take_along_dim(turned, dim=1) if direction else outputs,
+                tuple(torch.where(there, one, old) for one, old in zip(new, state, strict=True)),
+            )
+
+        return self._every_layer(x, initial, read)
 
     def _kernel(
         self,
@@ -211,12 +208,35 @@ class Recurrent(nn.Module):
         initial: CellState,
         trace: Trace | None,
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """Layer after layer, direction after direction, step after step."""
+        """Step after step, by the written-out cell."""
         L = x.size(1)
         steps = torch.arange(L, device=x.device)
         real = (
             steps[None, :] < (x.new_full((x.size(0),), L) if lengths is None else lengths)[:, None]
         )
+
+        def read(
+            x: Tensor, state: CellState, layer: int, direction: int
+        ) -> tuple[Tensor, CellState]:
+            where = f"layers.{layer}.{'backward' if direction else 'forward'}"
+            return self._one_direction(
+                x,
+                real,
+                state,
+                self._weights(layer, direction),
+                reverse=direction == 1,
+                trace=at(trace, where),
+            )
+
+        return self._every_layer(x, initial, read)
+
+    def _every_layer(
+        self,
+        x: Float[Tensor, "B L I"],
+        initial: CellState,
+        read: Callable[[Tensor, CellState, int, int], tuple[Tensor, CellState]],
+    ) -> tuple[Float[Tensor, "B L O"], CellState]:
+        """Layer after layer, direction after direction: read(x, state, layer, direction)."""
         finals: list[CellState] = []
         for layer in range(self.n_layers):
             if layer > 0:
@@ -224,14 +244,8 @@ class Recurrent(nn.Module):
             sides = []
             for direction in range(self.directions):
                 number = layer * self.directions + direction
-                where = f"layers.{layer}.{'backward' if direction else 'forward'}"
-                outputs, state = self._one_direction(
-                    x,
-                    real,
-                    tuple(part[:, number] for part in initial),
-                    self._weights(layer, direction),
-                    reverse=direction == 1,
-                    trace=at(trace, where),
+                outputs, state = read(
+                    x, tuple(part[:, number] for part in initial), layer, direction
                 )
                 sides.append(outputs)
                 finals.append(state)
@@ -275,3 +289,29 @@ class Recurrent(nn.Module):
                 for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             )
         )
+
+
+def encoder(
+    kind: CellKind,
+    d_model: int,
+    *,
+    n_layers: int,
+    bidirectional: bool,
+    dropout: float,
+    init: RecurrentInit,
+    fast: bool,
+) -> Recurrent:
+    """Layers of width d_model in all: read both ways, each direction has half of it."""
+    directions = 2 if bidirectional else 1
+    if d_model % directions:
+        raise ValueError(f"d_model={d_model} does not divide into two directions")
+    return Recurrent(
+        kind,
+        d_model,
+        d_model // directions,
+        n_layers=n_layers,
+        bidirectional=bidirectional,
+        dropout=dropout,
+        init=init,
+        fast=fast,
+    )
