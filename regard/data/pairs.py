@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
-from regard.config import Data
 from regard.data.generators import GENERATORS, Endless
-from regard.data.splits import Pair, Split
+from regard.data.source import Source
+from regard.data.splits import Pair
 from regard.data.tokenizer import Kind
 from regard.errors import UserError
 
@@ -34,12 +33,9 @@ def any_length(text: str) -> int:
 
 
 @dataclass
-class PairSource:
+class PairSource(Source):
     """Where the pairs of one split come from, and how many lines of it were left out."""
 
-    name: str
-    split: Split
-    data: Data
     measures: tuple[Measure, Measure]
     """Of the source and of the target."""
     known: Collection[str] | None = None
@@ -48,46 +44,21 @@ class PairSource:
     _kept: list[Pair] | None = field(default=None, init=False, repr=False)
 
     @property
-    def generated(self) -> bool:
-        """Whether the pairs come from a generator."""
-        return self.name in GENERATORS
-
-    @property
     def endless(self) -> bool:
         """Whether every epoch has new ones."""
         return self.split == "train" and isinstance(GENERATORS.get(self.name), Endless)
-
-    @property
-    def path(self) -> Path:
-        return Path(self.data.directory) / self.name
-
-    @property
-    def fingerprint(self) -> str:
-        """What the pairs depend on: the generator's name, or the hash of the file."""
-        return self.name if self.generated else sha256(self.path.read_bytes()).hexdigest()
 
     def pairs(self, *, seed: int = 0, epoch: int = 0) -> list[Pair]:
         """The pairs of one epoch; a file's, and a held-out set's, are the same in every one."""
         if self.endless:
             return GENERATORS[self.name].training(self.data, seed=seed, epoch=epoch)
         if self._kept is None:
-            self._kept = self._generate() if self.generated else self._read()
+            self._kept = self.generate() if self.generated else self._read()
         return self._kept
-
-    def _generate(self) -> list[Pair]:
-        generator = GENERATORS[self.name]
-        if self.split == "train":
-            return generator.training(self.data, seed=0, epoch=0)
-        return generator.held_out(self.data, self.split)
 
     def _read(self) -> list[Pair]:
         """A pair a line, source and target with a tab between them."""
-        if not self.path.is_file():
-            known = ", ".join(GENERATORS)
-            raise UserError(
-                f"data.{self.split}={self.name!r} is neither a generator ({known}) nor a file: "
-                f"there is none at {self.path} (--data says where the files are)."
-            )
+        self.check_file()
         found: list[Pair] = []
         self.skipped = 0
         for number, line in enumerate(read_lines(self.path), start=1):

@@ -3,55 +3,27 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.config import Data
-from regard.data.generators import GENERATORS
 from regard.data.pairs import read_lines
-from regard.data.splits import Split
+from regard.data.source import Source
 from regard.data.tokenizer import END, PADDING
 from regard.errors import UserError
 
 
 @dataclass
-class TextSource:
+class TextSource(Source):
     """The text of one split: the lines of a file, or the sources of a generator."""
-
-    name: str
-    split: Split
-    data: Data
-
-    @property
-    def path(self) -> Path:
-        return Path(self.data.directory) / self.name
-
-    @property
-    def fingerprint(self) -> str:
-        """What the text depends on: the generator's name, or the hash of the file."""
-        generated = self.name in GENERATORS
-        return self.name if generated else sha256(self.path.read_bytes()).hexdigest()
 
     def lines(self) -> list[str]:
         """Every line, the empty ones too: they are part of a text."""
-        if self.name in GENERATORS:
-            generator = GENERATORS[self.name]
-            pairs = (
-                generator.training(self.data, seed=0, epoch=0)
-                if self.split == "train"
-                else generator.held_out(self.data, self.split)
-            )
-            return list(dict.fromkeys(source for source, _ in pairs))
-        if not self.path.is_file():
-            raise UserError(
-                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "
-                f"nor a file: there is none at {self.path} (--data says where the files are)."
-            )
+        if self.generated:
+            return list(dict.fromkeys(source for source, _ in self.generate()))
+        self.check_file()
         lines = read_lines(self.path)
         if not any(line.split() for line in lines):
             raise UserError(f"{self.path}: there is no text in it.")

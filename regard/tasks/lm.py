@@ -17,7 +17,7 @@ from regard.data.tokenizer import END, UNKNOWN, Tokenizer
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
-from regard.tasks.task import Prediction, Task, checked_lines, refuse_unknown
+from regard.tasks.task import Prediction, Task, checked_lines, refuse_unknown, unknown_tokens
 from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
@@ -37,8 +37,9 @@ class LanguageModelling(Task):
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
         super().__init__(config)
-        named = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
-        self.sources = {split: TextSource(named[split], split, config.data) for split in SPLITS}
+        self.sources = {
+            split: TextSource(getattr(config.data, split), split, config.data) for split in SPLITS
+        }
         self._lines: dict[Split, list[str]] = {}
         self._ids: dict[Split, Int[np.ndarray, N]] = {}
         if files is None:
@@ -75,10 +76,9 @@ class LanguageModelling(Task):
 
     def notices(self) -> list[str]:
         return [
-            f"data.{split}: {int((ids == UNKNOWN).sum()):,} of {len(ids):,} tokens are not in the "
-            f"vocabulary, and are read as <unk>."
+            sentence
             for split, ids in self._ids.items()
-            if (ids == UNKNOWN).any()
+            for sentence in unknown_tokens(split, int((ids == UNKNOWN).sum()), len(ids))
         ]
 
     def text(self, split: Split) -> Int[np.ndarray, "N"]:

@@ -8,7 +8,7 @@ from regard.data.batches import BatchStream, Collate, Examples
 from regard.data.pairs import Measure, PairSource
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN
-from regard.tasks.task import Task, refuse_unknown
+from regard.tasks.task import Task, refuse_unknown, unknown_tokens
 
 EVALUATED_TOGETHER = 8192
 """Tokens of a batch when evaluating, padding counted."""
@@ -22,9 +22,9 @@ class PairTask(Task):
 
     def __init__(self, config: Config, *, measures: tuple[Measure, Measure]) -> None:
         super().__init__(config)
-        named = {"train": config.data.train, "valid": config.data.valid, "test": config.data.test}
         self.sources = {
-            split: PairSource(named[split], split, config.data, measures) for split in SPLITS
+            split: PairSource(getattr(config.data, split), split, config.data, measures)
+            for split in SPLITS
         }
         self._encoded: dict[Split, Examples] = {}
 
@@ -48,11 +48,7 @@ class PairTask(Task):
             sides = self._encoded.get(split, ([], []))[: self.TOKEN_SIDES]
             rows = [row for side in sides for row in side]
             unknown = sum(row.count(UNKNOWN) for row in rows)
-            if unknown:
-                found.append(
-                    f"data.{split}: {unknown:,} of {sum(map(len, rows)):,} tokens are not in the "
-                    f"vocabulary, and are read as <unk>."
-                )
+            found += unknown_tokens(split, unknown, sum(map(len, rows)))
         return found
 
     @abstractmethod

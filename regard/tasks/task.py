@@ -175,3 +175,11 @@ def refuse_unknown(token: str | None, known: str, *, where: str) -> None:
         raise UserError(
             f"{where}: {token[:40]!r} is not in the vocabulary of this run, which knows {known}."
         )
+
+
+def unknown_tokens(split: Split, unknown: int, tokens: int) -> list[str]:
+    """A sentence on the tokens of a split that have no id of their own, if there are any."""
+    if not unknown:
+        return []
+    count = f"{unknown:,} of {tokens:,} tokens"
+    return [f"data.{split}: {count} are not in the vocabulary, and are read as <unk>."]

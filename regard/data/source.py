@@ -1,0 +1,48 @@
+"""Where the examples of one split come from: a generator or a file."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from regard.config import Data
+from regard.data.generators import GENERATORS
+from regard.data.splits import Pair, Split
+from regard.errors import UserError
+
+
+@dataclass
+class Source:
+    """A generator's name, or a file in the data's directory."""
+
+    name: str
+    split: Split
+    data: Data
+
+    @property
+    def generated(self) -> bool:
+        """Whether a generator makes the examples."""
+        return self.name in GENERATORS
+
+    @property
+    def path(self) -> Path:
+        return Path(self.data.directory) / self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """What the examples depend on: the generator's name, or the hash of the file."""
+        return self.name if self.generated else sha256(self.path.read_bytes()).hexdigest()
+
+    def generate(self) -> list[Pair]:
+        """A generator's examples of this split; of its first epoch, where each has its own."""
+        generator = GENERATORS[self.name]
+        if self.split == "train":
+            return generator.training(self.data, seed=0, epoch=0)
+        return generator.held_out(self.data, self.split)
+
+    def check_file(self) -> None:
+        """Refuse a name that is neither a generator's nor a file's."""
+        if not self.path.is_file():
+            raise UserError(
+                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "
+                f"nor a file: there is none at {self.path} (--data says where the files are)."
+            )
