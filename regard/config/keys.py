@@ -124,6 +124,9 @@ class Model(Section):
         le=1_000,
         description="layers; of the encoder and of the decoder, where there are both",
     )
+    decoder_layers: int | None = Field(
+        None, ge=1, le=1_000, description="of a Transformer's decoder, where it has not n_layers"
+    )
     n_heads: int = Field(
         4, ge=1, le=1_024, description="H: heads of a Transformer; must divide d_model"
     )
@@ -154,8 +157,9 @@ class Model(Section):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each sub-layer, or after its sum as in the paper"
     )
-    positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="fixed waves, or a trained vector a position"
+    positions: Literal["sinusoidal", "learned", "rotary"] = Field(
+        "sinusoidal",
+        description="fixed waves, a trained vector a position, or queries and keys turned by it",
     )
     activation: Literal["relu", "gelu"] = Field("relu", description="of the feed-forward network")
     tie_embeddings: Literal["none", "output", "all"] = Field(
@@ -178,6 +182,12 @@ class Model(Section):
             raise ValueError(
                 f"n_heads={self.n_heads} does not divide d_model={self.d_model}; "
                 f"it may be {_listed(str(n) for n in range(1, 65) if self.d_model % n == 0)}"
+            )
+        width = self.d_model // self.n_heads
+        if self.kind == "transformer" and self.positions == "rotary" and width % 2:
+            raise ValueError(
+                f"positions=rotary turns pairs of numbers, and d_model={self.d_model} with "
+                f"n_heads={self.n_heads} gives heads of {width}, which is odd"
             )
         return self
 
@@ -225,6 +235,19 @@ class Train(Section):
     eval_every: int = Field(500, ge=1, description="updates between evaluations on valid")
     save_every: int = Field(500, ge=1, description="updates between checkpoints")
     keep: int = Field(2, ge=1, description="how many checkpoints to keep, the newest")
+    average: int = Field(
+        1, ge=1, le=1_000, description="evaluations whose weights are averaged when training ends"
+    )
+    average_of: Literal["last", "best"] = Field(
+        "last", description="which evaluations: the last ones, or the best ones"
+    )
+    ema: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="β of a moving average of the weights, which is evaluated and kept in their "
+        "place; 0 for none",
+    )
     patience: int | None = Field(
         None, ge=1, description="stop after so many evaluations without a better score"
     )

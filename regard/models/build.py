@@ -49,6 +49,7 @@ def encoder_decoder(
             *vocabs,
             d_model=model.d_model,
             n_layers=model.n_layers,
+            decoder_layers=model.decoder_layers,
             n_heads=model.n_heads,
             d_ff=model.d_ff,
             dropout=model.dropout,

@@ -16,7 +16,12 @@ from regard.nn.layer_norm import LayerNorm
 from regard.nn.masks import PADDING, causal_mask, padding_mask
 from regard.nn.multi_head import CrossAttention, MultiHeadAttention, SelfAttention
 from regard.nn.pooling import Pooling
-from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from regard.nn.positions import (
+    LearnedPositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    sinusoids,
+)
 from regard.nn.recurrent import Recurrent
 from regard.nn.residual import Residual
 from regard.nn.softmax import log_softmax, masked_softmax, softmax
@@ -43,6 +48,7 @@ __all__ = [
     "Recurrent",
     "Remembered",
     "Residual",
+    "RotaryPositions",
     "SelfAttention",
     "SingleHeadAttention",
     "SinusoidalPositions",

@@ -52,12 +52,15 @@ def check_tying(tie_embeddings: Tying, src_vocab: int, tgt_vocab: int) -> None:
 
 
 class Embedding(nn.Module):
-    """Dropout(token + position): what the first layer of an encoder or decoder is given."""
+    """Dropout(token + position): what the first layer of an encoder or decoder is given.
+
+    Without positions, where attention has its own.
+    """
 
     def __init__(
         self,
         tokens: TokenEmbedding,
-        positions: SinusoidalPositions | LearnedPositions,
+        positions: SinusoidalPositions | LearnedPositions | None,
         *,
         dropout: float = 0.1,
     ) -> None:
@@ -70,8 +73,12 @@ class Embedding(nn.Module):
         self, tokens: Int[Tensor, "B L"], *, past: int = 0, trace: Trace | None = None
     ) -> Float[Tensor, "B L D"]:
         """past is how many positions went before these tokens, when decoding with a cache."""
-        position = self.positions(tokens.size(1), past=past, trace=at(trace, "positions"))  # L D
-        output = self.dropout(self.tokens(tokens, trace=at(trace, "tokens")) + position)
+        embedded = self.tokens(tokens, trace=at(trace, "tokens"))  # B L D
+        if self.positions is not None:
+            embedded = embedded + self.positions(
+                tokens.size(1), past=past, trace=at(trace, "positions")
+            )
+        output = self.dropout(embedded)
         if trace is not None:
             trace.record(output=output)
         return output

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from regard.nn.attention import attend, attend_fast
 from regard.nn.cache import KVCache
+from regard.nn.positions import RotaryPositions
 from regard.nn.trace import Trace
 
 
@@ -92,7 +93,23 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(MultiHeadAttention):
-    """Multi-head attention in which query, key and value are all the same sequence."""
+    """Multi-head attention in which query, key and value are all the same sequence.
+
+    With rotary positions, queries and keys are turned by where they stand.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        rotary: RotaryPositions | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        fast: bool = True,
+    ) -> None:
+        super().__init__(d_model, n_heads, bias=bias, dropout=dropout, fast=fast)
+        self.rotary = rotary
 
     def forward(  # type: ignore[override]
         self,
@@ -104,6 +121,9 @@ class SelfAttention(MultiHeadAttention):
     ) -> Float[Tensor, "B T D"]:
         """With a cache, x is what is new, and it looks at all that went before as well."""
         query, key, value = (self._split(part) for part in self._project(x, 0, 3).chunk(3, dim=-1))
+        if self.rotary is not None:
+            past = 0 if cache is None else cache.length
+            query, key = self.rotary(query, past=past), self.rotary(key, past=past)
         if cache is not None:
             key, value = cache.append(key, value)
         return self._attend(query, key, value, mask=mask, trace=trace)

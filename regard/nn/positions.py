@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoidal positions and learned ones."""
+"""Where a token stands: sinusoidal positions, learned ones, and rotary ones."""
 
 import math
 
@@ -72,3 +72,26 @@ class LearnedPositions(nn.Module):
         if trace is not None:
             trace.record(output=output)
         return output
+
+
+class RotaryPositions(nn.Module):
+    """R(p) x: every pair of numbers of a query or key at position p turned by its own angle · p.
+
+    Su et al. 2021, §3.2.2, the i-th pair being (xᵢ, xᵢ₊ₖ/₂) and its angle 10000^(−2i/K). Two turns
+    cancel but for their difference, R(p)q · R(s)k = q · R(s − p)k, so that a score depends on how
+    far apart two tokens are and not on where they stand. Nothing is added to the embeddings.
+    """
+
+    def __init__(self, d_head: int) -> None:
+        super().__init__()
+        if d_head % 2:
+            raise ValueError(f"rotary positions turn pairs, and a head of d_head={d_head} is odd")
+        self.waves = SinusoidalPositions(d_head)
+
+    def forward(self, x: Float[Tensor, "B H L K"], *, past: int = 0) -> Float[Tensor, "B H L K"]:
+        """past is how many positions went before these, when decoding with a cache."""
+        waves = self.waves(x.size(2), past=past)  # L K
+        sine, cosine = waves[:, 0::2], waves[:, 1::2]  # L K/2
+        first, second = x.chunk(2, dim=-1)  # B H L K/2
+        turned = (first * cosine - second * sine, second * cosine + first * sine)
+        return torch.cat(turned, dim=-1).to(x.dtype)

@@ -15,6 +15,7 @@ from regard.data.tokenizer import END, PADDING, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
 from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
 from regard.models.seq2seq import AttentionKind
+from regard.models.transformer import Positions
 from regard.nn import Trace
 from regard.nn.alignment import KINDS as ALIGNMENTS
 from regard.nn.cells import CellKind
@@ -32,20 +33,23 @@ TARGETS = [[START, 5, 6], [START, 4, 4, 9, 7], [START, 10], [START, 8, 8]]
 def random_models() -> dict[str, EncoderDecoder]:
     """Small models of every kind, with weights large enough that their predictions differ."""
     norms: tuple[NormPlace, ...] = ("pre", "post")
+    places: tuple[Positions, ...] = ("sinusoidal", "rotary")
     kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
     attentions: tuple[AttentionKind, ...] = ("none", *ALIGNMENTS)
     found: dict[str, EncoderDecoder] = {}
     for norm in norms:
-        found[f"Transformer ({norm}-norm)"] = Transformer(
-            VOCAB,
-            VOCAB,
-            d_model=32,
-            n_layers=2,
-            n_heads=4,
-            d_ff=64,
-            norm=norm,
-            tie_embeddings="all",
-        )
+        for positions in places:
+            found[f"Transformer ({norm}-norm, {positions})"] = Transformer(
+                VOCAB,
+                VOCAB,
+                d_model=32,
+                n_layers=2,
+                n_heads=4,
+                d_ff=64,
+                norm=norm,
+                positions=positions,
+                tie_embeddings="all",
+            )
     for kind in kinds:
         for attention in attentions:
             found[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(

@@ -21,6 +21,8 @@ def model(**options) -> Transformer:
         {},
         {"norm": "post"},
         {"positions": "learned", "max_length": 12},
+        {"positions": "rotary"},
+        {"decoder_layers": 1},
         {"activation": "gelu"},
         {"tie_embeddings": "output"},
         {"tie_embeddings": "all"},

@@ -4,6 +4,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from regard.nn import (
     Embedding,
@@ -12,6 +16,7 @@ from regard.nn import (
     LearnedPositions,
     OutputProjection,
     Residual,
+    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
     Trace,
@@ -44,6 +49,32 @@ def test_learned_positions_end_where_they_end() -> None:
     assert positions(2, past=2).equal(positions.weight[2:])
     with pytest.raises(ValueError, match=r"position 5 .* learned 4"):
         positions(3, past=2)
+
+
+@given(heads=st.integers(1, 3), length=st.integers(1, 9), half=st.integers(1, 8))
+def test_rotary_positions_are_those_of_transformers(heads: int, length: int, half: int) -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 2, heads, length, 2 * half)
+    config = LlamaConfig(hidden_size=2 * half * heads, num_attention_heads=heads, head_dim=2 * half)
+    cosine, sine = LlamaRotaryEmbedding(config)(query, torch.arange(length)[None])
+    rotary = RotaryPositions(2 * half)
+    theirs = apply_rotary_pos_emb(query, key, cosine, sine)
+    for ours, expected in zip((rotary(query), rotary(key)), theirs, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_rotary_scores_depend_on_the_distance_alone() -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 1, 1, 1, 8)
+    rotary = RotaryPositions(8)
+
+    def score(query_at: int, key_at: int) -> torch.Tensor:
+        return (rotary(query, past=query_at) * rotary(key, past=key_at)).sum()
+
+    torch.testing.assert_close(score(3, 5), score(40, 42))
+    assert not torch.isclose(score(3, 5), score(3, 6))
+    with pytest.raises(ValueError, match="d_head=3 is odd"):
+        RotaryPositions(3)
 
 
 def test_token_embedding_is_scaled_and_zero_for_padding() -> None:
