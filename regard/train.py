@@ -15,6 +15,7 @@ from regard.config import DECODED, Config
 from regard.errors import UserError
 from regard.run import Run, is_run, open_task, read_config, read_metrics
 from regard.tasks import TASKS, Task
+from regard.training.averages import MovingAverage, Snapshots
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
 from regard.training.checkpoint import load_checkpoint
 from regard.training.engine import Engine, keep_freed_memory, make_engine
@@ -80,6 +81,7 @@ def train(
             config.train.save_every,
             config.train.keep,
             metadata=task.identity,
+            average=MovingAverage(model, config.train.ema) if config.train.ema else None,
         )
         if resume:
             _take_up(loop, checkpoints, told)
@@ -87,7 +89,7 @@ def train(
             write_text(out / "config.yaml", configuration.dump(config))
             _forget_after(out, loop.progress.step)
         else:
-            _create(out, config, task, loop)
+            _create(out, config, task, loop, checkpoints)
             held.enter_context(alone_in(out))
         return _run_loop(Run(out, config, task, model, engine), loop, checkpoints), loop.stop
 
@@ -133,6 +135,9 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
         with writing(best) as aside:
             write_tensors(aside, weights(run.model), metadata=run.task.identity)
 
+    snapshots = Snapshots(
+        run.path / "snapshots", settings.average, settings.average_of, run.task.identity
+    )
     for leftover in [*run.path.glob(".*.part"), *checkpoints.directory.glob(".*.part")]:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()  # of a killed process
     with (
@@ -147,11 +152,16 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
             save_best,
             run.path / "metrics.jsonl",
             settings.patience,
+            checkpoints.average,
+            snapshots if settings.average > 1 else None,
             shown.evaluated,
         )
-        loop.callbacks = [shown, signals, evaluate, checkpoints]
+        average = [] if checkpoints.average is None else [checkpoints.average]
+        loop.callbacks = [shown, signals, *average, evaluate, checkpoints]
         if settings.patience is None or loop.progress.since_best < settings.patience:
             loop.run()
+        if loop.stop is None or loop.stop.signal is None:
+            evaluate.average_at_the_end(loop)
     if not best.exists():
         save_best()  # stopped before the first evaluation: the latest is the best
     read_weights(best, run.model, metadata=run.task.identity)
@@ -177,7 +187,7 @@ def alone_in(out: Path) -> Iterator[None]:
 
 def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], None]) -> None:
     """Go on from the newest checkpoint, if it is still the same data; say what else is new."""
-    found, carried = load_checkpoint(
+    found, beside = load_checkpoint(
         checkpoints.directory,
         model=loop.model,
         optimiser=loop.optimiser,
@@ -203,7 +213,11 @@ def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], Non
             f"be the same up to rounding, not to the bit."
         )
     loop.progress = replace(progress, engine=loop.progress.engine)
-    loop.carried = {name: part.to(loop.engine.device) for name, part in carried.items()}
+    device = loop.engine.device
+    loop.carried = {name: part.to(device) for name, part in beside.get("carried", {}).items()}
+    if checkpoints.average is not None:
+        for name, part in beside["average"].items():
+            checkpoints.average.tensors[name].copy_(part)
 
 
 def _refuse_to_overwrite(out: Path) -> None:
@@ -216,7 +230,9 @@ def _refuse_to_overwrite(out: Path) -> None:
         raise UserError(f"{out} exists and is not empty; choose another --out.")
 
 
-def _create(out: Path, config: Config, task: Task, loop: Loop) -> None:
+def _create(
+    out: Path, config: Config, task: Task, loop: Loop, checkpoints: SaveCheckpoints
+) -> None:
     """A run directory with a checkpoint of step 0, which can be resumed: whole or not at all."""
     with saying_what_failed(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +241,7 @@ def _create(out: Path, config: Config, task: Task, loop: Loop) -> None:
         for name, text in task.files.items():
             (aside / name).write_text(text, encoding="utf-8")
         (aside / "config.yaml").write_text(configuration.dump(config), encoding="utf-8")
-        SaveCheckpoints(aside / "checkpoints", 1, 1, metadata=task.identity).save(loop)
+        replace(checkpoints, directory=aside / checkpoints.directory.name).save(loop)
 
 
 def _check_resumed(config: Config, out: Path) -> Config:
@@ -253,5 +269,5 @@ def _tell_of_schedule(began: Config, config: Config, told: Callable[[str], None]
 
 def _forget_after(path: Path, step: int) -> None:
     """Leave out of metrics.jsonl what will be made again."""
-    kept = [line for line in read_metrics(path) if line["step"] <= step]
+    kept = [line for line in read_metrics(path) if line["step"] <= step and "averaged" not in line]
     write_text(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))

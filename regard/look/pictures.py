@@ -66,6 +66,7 @@ def _drawable(text: str) -> bool:
 def curves(metrics: list[dict[str, Any]]) -> Figure:
     """Loss, accuracy and learning rate against the step, training beside validation."""
     figure, (loss, accuracy, rate) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
+    metrics = [line for line in metrics if "averaged" not in line]
     steps = [line["step"] for line in metrics]
     for axes, name, title in (
         (loss, "loss", "loss a token"),

@@ -1,5 +1,6 @@
 """What happens beside the loop: evaluate, keep the best, save, stop."""
 
+import contextlib
 import json
 import math
 import signal
@@ -10,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from regard.errors import UserError
+from regard.training.averages import MovingAverage, Snapshots, put
 from regard.training.checkpoint import save_checkpoint
 from regard.training.files import append_line
 from regard.training.loop import Loop, Stop
@@ -29,6 +31,8 @@ class Evaluate:
     save_best: Callable[[], None]
     log: Path
     patience: int | None = None
+    average: MovingAverage | None = None
+    snapshots: Snapshots | None = None
     told: Callable[[dict[str, Any]], None] = lambda line: None
 
     def after_step(self, loop: Loop) -> None:
@@ -36,35 +40,61 @@ class Evaluate:
         if progress.step % self.every and progress.step != loop.steps:
             return
         loop.model.eval()
-        valid = self.scores()
+        with (
+            contextlib.nullcontext() if self.average is None else self.average.in_place(loop.model)
+        ):
+            self._evaluate(loop)
         loop.model.train()
+
+    def _evaluate(self, loop: Loop) -> None:
+        progress, valid = loop.progress, self.scores()
         if not math.isfinite(valid["loss"]):
             raise UserError(
                 f"The loss on valid is {valid['loss']} after step {progress.step}: the weights are "
                 f"lost. Try a lower train.lr; the checkpoints before this step are untouched."
             )
-        train = self.means(loop.take_seen())
-        sign = -1 if self.metric in LOWER_IS_BETTER else 1
-        rank = [sign * valid[self.metric], -valid["loss"]]  # of two equal scores, the lower loss
+        rank = self._rank(valid)
+        if self.snapshots is not None:
+            self.snapshots.take(loop, rank)
         better = progress.best is None or rank > progress.best
         if better:
             progress.best, progress.since_best = rank, 0
             self.save_best()
         else:
             progress.since_best += 1
+        self._write(loop, train=self.means(loop.take_seen()), valid=valid, best=better)
+        if self.patience is not None and progress.since_best >= self.patience:
+            loop.stop = Stop(f"no better {self.metric} in {self.patience} evaluations")
+
+    def _rank(self, valid: dict[str, float]) -> list[float]:
+        """Higher is better; of two equal scores, the lower loss."""
+        sign = -1 if self.metric in LOWER_IS_BETTER else 1
+        return [sign * valid[self.metric], -valid["loss"]]
+
+    def _write(self, loop: Loop, **more: Any) -> None:
         line = {
-            "step": progress.step,
-            "epoch": progress.epoch,
+            "step": loop.progress.step,
+            "epoch": loop.progress.epoch,
             "lr": loop.learning_rate,
-            "seconds": round(progress.seconds, 3),
-            "train": train,
-            "valid": valid,
-            "best": better,
+            "seconds": round(loop.progress.seconds, 3),
+            **more,
         }
         append_line(self.log, json.dumps(line))
         self.told(line)
-        if self.patience is not None and progress.since_best >= self.patience:
-            loop.stop = Stop(f"no better {self.metric} in {self.patience} evaluations")
+
+    def average_at_the_end(self, loop: Loop) -> None:
+        """Score the mean of the snapshots too; if it is the best yet, it is what is kept."""
+        kept = loop.progress.snapshots
+        if self.snapshots is None or len(kept) < 2:
+            return
+        put(loop.model, self.snapshots.mean(loop))
+        loop.model.eval()
+        valid = self.scores()
+        better = loop.progress.best is None or self._rank(valid) > loop.progress.best
+        if better:
+            self.save_best()
+        steps = [int(step) for step, *_ in kept]
+        self._write(loop, train={}, valid=valid, best=better, averaged=steps)
 
 
 @dataclass
@@ -75,6 +105,7 @@ class SaveCheckpoints:
     every: int
     keep: int
     metadata: dict[str, str] = field(default_factory=dict)
+    average: MovingAverage | None = None
 
     def after_step(self, loop: Loop) -> None:
         step = loop.progress.step
@@ -87,7 +118,8 @@ class SaveCheckpoints:
             loop.progress.step,
             model=loop.model,
             optimiser=loop.optimiser,
-            carried=loop.carried,
+            beside={"carried": loop.carried}
+            | ({} if self.average is None else {"average": self.average.tensors}),
             progress=asdict(loop.progress),
             metadata=self.metadata,
             keep=self.keep,

@@ -23,9 +23,11 @@ from regard.training.files import (
 from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"
-CARRIED = "carried.safetensors"
-"""Not in the oldest checkpoints, which carried nothing."""
-FILES = ("model.safetensors", "optimizer.safetensors", CARRIED, "progress.json")
+FILES = ("model.safetensors", "optimizer.safetensors", "progress.json")
+"""What every checkpoint has; whatever else there is stands in its manifest."""
+
+Beside = dict[str, dict[str, Tensor]]
+"""More tensors that a run needs, by name: each name a file."""
 
 
 def save_checkpoint(
@@ -34,7 +36,7 @@ def save_checkpoint(
     *,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
-    carried: dict[str, Tensor],
+    beside: Beside,
     progress: dict[str, Any],
     metadata: dict[str, str],
     keep: int,
@@ -49,9 +51,10 @@ def save_checkpoint(
         aside.mkdir()
         write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
         write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
-        write_tensors(aside / CARRIED, carried)
+        for name, tensors in beside.items():
+            write_tensors(aside / f"{name}.safetensors", tensors)
         write_json(aside / "progress.json", progress)
-        write_json(aside / MANIFEST, {name: sha256(aside / name) for name in FILES})
+        write_json(aside / MANIFEST, {path.name: sha256(path) for path in sorted(aside.iterdir())})
     for old in sorted(found_steps(directory))[:-keep]:
         shutil.rmtree(directory / f"step-{old}", ignore_errors=True)
 
@@ -68,8 +71,8 @@ def load_checkpoint(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     metadata: dict[str, str],
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Put the newest checkpoint into model and optimiser; its progress, and what was carried."""
+) -> tuple[dict[str, Any], Beside]:
+    """Put the newest checkpoint into model and optimiser; its progress, and what stands beside."""
     steps = sorted(found_steps(directory))
     if not steps:
         raise UserError(
@@ -77,7 +80,7 @@ def load_checkpoint(
             f"remove the run and train it anew."
         )
     newest = directory / f"step-{steps[-1]}"
-    _check(newest, earlier=steps[:-1])
+    names = _checked(newest, earlier=steps[:-1])
     read_weights(newest / "model.safetensors", model, metadata=metadata)
     state, _ = read_tensors(newest / "optimizer.safetensors")
     try:
@@ -86,15 +89,18 @@ def load_checkpoint(
         restore_optimiser(optimiser, model, state)
     except ValueError as error:
         raise UserError(f"{newest / 'optimizer.safetensors'} does not fit: {error}.") from None
-    carried = read_tensors(newest / CARRIED)[0] if (newest / CARRIED).exists() else {}
-    return json.loads((newest / "progress.json").read_text(encoding="utf-8")), carried
+    beside = {
+        Path(name).stem: read_tensors(newest / name)[0] for name in names if name not in FILES
+    }
+    return json.loads((newest / "progress.json").read_text(encoding="utf-8")), beside
 
 
-def _check(checkpoint: Path, *, earlier: list[int]) -> None:
-    """Every file's hash is the one that was written beside it."""
+def _checked(checkpoint: Path, *, earlier: list[int]) -> list[str]:
+    """The files of a checkpoint, if the hash of each is the one that its manifest has."""
+    names: list[str] = []
     try:
         manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-        names = [name for name in FILES if name in manifest or name != CARRIED]
+        names = [*FILES, *sorted(manifest.keys() - set(FILES))]
         faulty = [name for name in names if not (checkpoint / name).is_file()]
         faulty += [
             name for name in names if not faulty and sha256(checkpoint / name) != manifest[name]
@@ -110,3 +116,4 @@ def _check(checkpoint: Path, *, earlier: list[int]) -> None:
         raise UserError(
             f"{checkpoint} is damaged: {faulty[0]} is not what was saved there. {way_on}"
         )
+    return names

@@ -54,6 +54,8 @@ class Progress:
     """The best evaluation so far: its score, higher being better, and its negative loss."""
     since_best: int = 0
     """Evaluations since then."""
+    snapshots: list[list[float]] = field(default_factory=list)
+    """Evaluations whose weights are kept to be averaged: the step of each, and its rank."""
     seen: dict[str, float] = field(default_factory=dict)
     """Sums over the training batches since the last evaluation."""
     seconds: float = 0.0

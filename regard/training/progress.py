@@ -63,7 +63,10 @@ class ShowProgress:
     def evaluated(self, line: dict[str, Any]) -> None:
         """A line on an evaluation, which stays on the screen."""
         scores = "  ".join(f"{name} {value:.4f}" for name, value in line["valid"].items())
-        self._print(f"step {line['step']}  valid: {scores}{'  (best)' if line['best'] else ''}")
+        which = f"step {line['step']}"
+        if "averaged" in line:
+            which = f"the mean of steps {', '.join(map(str, line['averaged']))}"
+        self._print(f"{which}  valid: {scores}{'  (best)' if line['best'] else ''}")
 
     def _line(self, loop: Loop) -> str:
         return (

@@ -258,7 +258,7 @@ def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
         step,
         model=model,
         optimiser=optimiser,
-        carried={"state.0": torch.ones(3)},
+        beside={"carried": {"state.0": torch.ones(3)}},
         progress={"step": step},
         metadata={},
         keep=keep,
@@ -281,7 +281,7 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     assert load_newest(tmp_path)["step"] == 30
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, "carried.safetensors"])
 def test_a_truncated_checkpoint_is_refused_and_the_earlier_one_named(tmp_path, name: str) -> None:
     checkpoint(tmp_path, 1)
     checkpoint(tmp_path, 2)

@@ -65,7 +65,14 @@ def scores(run: Path) -> list[dict]:
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
-@pytest.mark.parametrize("settings", [ONE_EPOCH, MANY_EPOCHS], ids=["one-epoch", "many-epochs"])
+AVERAGED = [*ONE_EPOCH, "train.ema=0.9", "train.average=3", "train.average_of=best"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [ONE_EPOCH, MANY_EPOCHS, AVERAGED],
+    ids=["one-epoch", "many-epochs", "averaged"],
+)
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[str]) -> None:
     lines = [f"{i % 10} {i % 7} {i % 3}\t{i % 3} {i % 7} {i % 10}\n" for i in range(90)]
     (tmp_path / "pairs.tsv").write_text("".join(lines))
@@ -85,6 +92,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[st
 
     assert final_bits(run) == final_bits(tmp_path / "whole")
     assert scores(run) == scores(tmp_path / "whole")
+    assert ("averaged" in scores(run)[-1]) == (settings == AVERAGED)
     assert not list(run.rglob(".*.part"))
 
 

@@ -1,0 +1,92 @@
+"""Averages of weights: a moving one while training, and one of several evaluations at its end."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.training.files import (
+    read_tensors,
+    saying_what_failed,
+    weights,
+    write_tensors,
+    writing,
+)
+from regard.training.loop import Loop
+
+Choice = Literal["last", "best"]
+
+
+class MovingAverage:
+    """w̄ ← β w̄ + (1 − β) w after every update (Polyak & Juditsky 1992, with a fading memory).
+
+    β = min(decay, (1 + t) / (10 + t)) at update t, so that the first weights, which are random,
+    are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.tensors = {name: value.clone() for name, value in weights(model).items()}
+
+    def after_step(self, loop: Loop) -> None:
+        step = loop.progress.step
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_([*self.tensors.values()], [*weights(loop.model).values()], 1 - decay)
+
+    @contextlib.contextmanager
+    def in_place(self, model: nn.Module) -> Iterator[None]:
+        """The model with the averaged weights in place of its own."""
+        own = {name: value.clone() for name, value in weights(model).items()}
+        put(model, self.tensors)
+        try:
+            yield
+        finally:
+            put(model, own)
+
+
+def put(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Give a model these weights."""
+    for name, value in weights(model).items():
+        value.copy_(tensors[name])
+
+
+@dataclass
+class Snapshots:
+    """The weights of some evaluations, `directory/step-N.safetensors`: the last ones or the best.
+
+    Their mean is often better than any of them (Vaswani et al. 2017, §6.1, take the last ones).
+    Which they are stands in the loop's progress, so that a resumed run keeps the same.
+    """
+
+    directory: Path
+    count: int
+    choice: Choice
+    metadata: dict[str, str]
+
+    def take(self, loop: Loop, rank: list[float]) -> None:
+        """Keep the weights of this step, then no more than are wanted; a higher rank is better."""
+        step = loop.progress.step
+        with saying_what_failed(self.directory):
+            self.directory.mkdir(exist_ok=True)
+        with writing(self._file(step)) as aside:
+            write_tensors(aside, weights(loop.model), metadata=self.metadata)
+        kept = [*loop.progress.snapshots, [float(step), *rank]]
+        if self.choice == "best":
+            kept.sort(key=lambda snapshot: snapshot[1:])
+        loop.progress.snapshots = kept[-self.count :]
+        for old, *_ in kept[: -self.count]:
+            self._file(int(old)).unlink(missing_ok=True)
+
+    def mean(self, loop: Loop) -> dict[str, Tensor]:
+        """Σ w / k over the weights that were kept."""
+        found = [read_tensors(self._file(int(step)))[0] for step, *_ in loop.progress.snapshots]
+        return {
+            name: torch.stack([tensors[name] for tensors in found]).mean(dim=0) for name in found[0]
+        }
+
+    def _file(self, step: int) -> Path:
+        return self.directory / f"step-{step}.safetensors"

@@ -1,0 +1,95 @@
+"""Averages of weights: what is kept, and what it is worth."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from regard.training.averages import MovingAverage, Snapshots, put
+from regard.training.files import weights
+from regard.training.loop import Loop, Progress
+from regard.training.loss import Sums
+from tests.command import refused
+
+
+class NoBatches:
+    def epoch(self, number: int, *, start: int = 0):
+        return iter(())
+
+    def count(self, number: int) -> int:
+        return 0
+
+
+def loop_at(step: int, value: float) -> Loop:
+    model = torch.nn.Linear(1, 1)
+    put(model, {name: torch.full_like(old, value) for name, old in weights(model).items()})
+    return Loop(
+        model,
+        NoBatches(),
+        lambda model, batch, carried: Sums(),
+        torch.optim.SGD(model.parameters()),
+        lambda step: 0.0,
+        10,
+        progress=Progress(step=step),
+    )
+
+
+def test_the_moving_average_by_hand_and_in_place() -> None:
+    loop = loop_at(0, 1.0)
+    average = MovingAverage(loop.model, 0.5)
+    expected = 1.0
+    for step, value in enumerate((3.0, -2.0, 7.0), start=1):
+        loop.progress.step = step
+        put(loop.model, {name: torch.full_like(w, value) for name, w in average.tensors.items()})
+        average.after_step(loop)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * value
+    with average.in_place(loop.model):
+        torch.testing.assert_close(loop.model.bias.data, torch.tensor([expected]))
+    assert loop.model.bias.item() == 7.0
+
+
+def snapshots_of(folder: Path, choice: str) -> tuple[list[str], float]:
+    kept = Snapshots(folder, 2, choice, {})
+    progress = Progress()
+    for step, value, score in ((1, 10.0, 0.9), (2, 20.0, 0.1), (3, 40.0, 0.5), (4, 80.0, 0.2)):
+        loop = loop_at(step, value)
+        loop.progress.snapshots = progress.snapshots
+        kept.take(loop, [score, 0.0])
+        progress = loop.progress
+    return sorted(path.name for path in folder.iterdir()), kept.mean(loop)["bias"].item()
+
+
+def test_the_last_or_the_best_snapshots_are_kept_and_averaged(tmp_path: Path) -> None:
+    last = snapshots_of(tmp_path / "last", "last")
+    assert last == (["step-3.safetensors", "step-4.safetensors"], 60.0)
+    best = snapshots_of(tmp_path / "best", "best")
+    assert best == (["step-1.safetensors", "step-3.safetensors"], 25.0)
+
+
+def test_a_mean_that_is_best_is_what_is_kept(call, tiny, tmp_path: Path) -> None:
+    settings = ("-s", "train.steps=30", "-s", "train.eval_every=10", "-s", "train.average=2")
+    result = call("train", "sort", *tiny, *settings, "--out", "run")
+    assert result.code == 0
+    assert "the mean of steps 20, 30  valid:" in result.err
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [10, 20, 30, 30]
+    kept = load_file(tmp_path / "run/model.safetensors")
+    snapshots = [
+        load_file(tmp_path / f"run/snapshots/step-{step}.safetensors") for step in (20, 30)
+    ]
+    best = next(line for line in reversed(lines) if line["best"])
+    for name, value in kept.items():
+        mean = (snapshots[0][name] + snapshots[1][name]) / 2
+        one = snapshots[-1][name]
+        torch.testing.assert_close(value, mean if "averaged" in best else one)
+
+
+def test_impossible_averages_are_refused(call, tiny) -> None:
+    refused(call("train", "sort", *tiny, "-s", "train.ema=1"), "train.ema=1")
+    refused(call("train", "sort", *tiny, "-s", "train.average=0"), "train.average=0")
+    refused(
+        call("train", "sort", *tiny, "-s", "train.average_of=first"),
+        "average_of='first' is not one of last, best",
+    )
