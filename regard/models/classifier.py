@@ -4,6 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.cells import CellKind
+from regard.nn.dropout import Dropout
 from regard.nn.embedding import TokenEmbedding
 from regard.nn.masks import PADDING
 from regard.nn.pooling import Pooling, PoolingKind
@@ -36,7 +37,7 @@ class RecurrentClassifier(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(vocab, d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = encoder(
             kind,
             d_model,

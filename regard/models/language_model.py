@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.cells import CellKind, CellState
+from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding
 from regard.nn.masks import PADDING
 from regard.nn.recurrent import Recurrent, RecurrentInit
@@ -48,7 +49,7 @@ class RecurrentLanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(vocab, d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.decoder = Recurrent(
             kind,
             d_model,

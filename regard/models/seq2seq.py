@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.nn.alignment import Alignment, AlignmentKind, Remembered
 from regard.nn.cells import CellKind, CellState
+from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
 from regard.nn.masks import PADDING
 from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
@@ -77,7 +78,7 @@ class AttentionSeq2Seq(nn.Module):
         self.target_embedding = (
             self.source_embedding if tie_embeddings == "all" else TokenEmbedding(tgt_vocab, d_model)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = encoder(
             kind,
             d_model,

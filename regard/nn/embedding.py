@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
 from regard.nn.masks import PADDING
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 from regard.nn.trace import Trace, at
@@ -67,7 +68,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.tokens = tokens
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, tokens: Int[Tensor, "B L"], *, past: int = 0, trace: Trace | None = None

@@ -36,6 +36,7 @@ class MultiHeadAttention(nn.Module):
                 f"d_model={d_model} does not divide into n_heads={n_heads} equal heads"
             )
         self.n_heads = n_heads
+        self.d_head = d_model // n_heads
         self.dropout = dropout
         self.fast = fast
         self.projection = nn.Linear(d_model, 3 * d_model, bias=bias)
@@ -86,10 +87,10 @@ class MultiHeadAttention(nn.Module):
             )
         return output
 
-    def _split(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B H L K"]:
-        """Head h takes the h-th stretch of K out of the D numbers of each position."""
-        B, L, D = x.shape
-        return x.view(B, L, self.n_heads, D // self.n_heads).transpose(1, 2)
+    def _split(self, x: Float[Tensor, "B L P"]) -> Float[Tensor, "B N L K"]:
+        """Head h takes the h-th stretch of K out of the numbers of each position."""
+        B, L, _ = x.shape
+        return x.view(B, L, -1, self.d_head).transpose(1, 2)
 
 
 class SelfAttention(MultiHeadAttention):
@@ -120,10 +121,11 @@ class SelfAttention(MultiHeadAttention):
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T D"]:
         """With a cache, x is what is new, and it looks at all that went before as well."""
-        query, key, value = (self._split(part) for part in self._project(x, 0, 3).chunk(3, dim=-1))
+        heads = self._split(self._project(x, 0, 3))  # B 3H T K
+        looking, value = heads.split([2 * self.n_heads, self.n_heads], dim=1)
         if self.rotary is not None:
-            past = 0 if cache is None else cache.length
-            query, key = self.rotary(query, past=past), self.rotary(key, past=past)
+            looking = self.rotary(looking, past=0 if cache is None else cache.length)
+        query, key = looking.chunk(2, dim=1)
         if cache is not None:
             key, value = cache.append(key, value)
         return self._attend(query, key, value, mask=mask, trace=trace)

@@ -92,6 +92,8 @@ class RotaryPositions(nn.Module):
         """past is how many positions went before these, when decoding with a cache."""
         waves = self.waves(x.size(2), past=past)  # L K
         sine, cosine = waves[:, 0::2], waves[:, 1::2]  # L K/2
-        first, second = x.chunk(2, dim=-1)  # B H L K/2
-        turned = (first * cosine - second * sine, second * cosine + first * sine)
-        return torch.cat(turned, dim=-1).to(x.dtype)
+        partner = x.roll(x.size(-1) // 2, dims=-1)  # the other one of each pair
+        turned = torch.addcmul(
+            x * torch.cat([cosine, cosine], dim=-1), partner, torch.cat([-sine, sine], dim=-1)
+        )
+        return turned.to(x.dtype)

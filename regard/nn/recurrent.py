@@ -17,6 +17,7 @@ from regard.nn.cells import (
     Nonlinearity,
     check_kind,
 )
+from regard.nn.dropout import Dropout
 from regard.nn.trace import Trace, at
 
 RecurrentInit = Literal["orthogonal", "uniform"]
@@ -58,7 +59,7 @@ class Recurrent(nn.Module):
         self.d_model = d_model
         self.n_layers = n_layers
         self.directions = 2 if bidirectional else 1
-        self.between = nn.Dropout(dropout)
+        self.between = Dropout(dropout)
         self.fast = fast
         self.options = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
         self.layers = FAST[kind](

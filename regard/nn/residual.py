@@ -6,6 +6,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
 from regard.nn.layer_norm import LayerNorm
 from regard.nn.trace import Trace, at
 
@@ -27,7 +28,7 @@ class Residual(nn.Module):
             raise ValueError(f"norm={norm!r} is not one of pre, post")
         self.place = norm
         self.norm = LayerNorm(d_model, fast=fast)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,
