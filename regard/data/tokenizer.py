@@ -1,23 +1,18 @@
 """Text to token ids and back, through the `tokenizers` library."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from regard.data.vocabularies import SPECIAL, Kind, Normalize, learned
 
 PADDING, START, END, UNKNOWN = range(4)
 NEVER_WRITTEN = (PADDING, START, UNKNOWN)
-SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
-
-
-Kind = Literal["words", "chars"]
 
 
 class Tokenizer:
-    """Words between spaces or characters, each an id; 0 padding, 1 `<s>`, 2 `</s>`, 3 `<unk>`."""
+    """Words, characters or pieces, each an id; 0 padding, 1 `<s>`, 2 `</s>`, 3 `<unk>`."""
 
     def __init__(self, text: str) -> None:
         self._backend = tokenizers.Tokenizer.from_str(text)
@@ -32,30 +27,12 @@ class Tokenizer:
         vocab_size: int,
         kind: Kind = "words",
         lowercase: bool = False,
+        normalize: Normalize = "nfc",
     ) -> "Tokenizer":
-        """The words or characters of these texts, the most frequent first.
-
-        A word that looks like a special token is no word: it stays unknown, and cannot end a line.
-        """
-        split = (
-            pre_tokenizers.WhitespaceSplit()
-            if kind == "words"
-            else pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
+        """The tokenizer that these texts ask for."""
+        backend = learned(
+            texts, kind=kind, vocab_size=vocab_size, lowercase=lowercase, normalize=normalize
         )
-        cased = normalizers.Lowercase().normalize_str if lowercase else str
-        counts = Counter(one for text in texts for one, _ in split.pre_tokenize_str(cased(text)))
-        known = sorted(counts.keys() - set(SPECIAL), key=lambda one: (-counts[one], one))
-        vocabulary = [*SPECIAL, *known][:vocab_size]
-        backend = tokenizers.Tokenizer(
-            models.WordLevel(
-                {one: number for number, one in enumerate(vocabulary)}, unk_token=SPECIAL[UNKNOWN]
-            )
-        )
-        backend.pre_tokenizer = split
-        if lowercase:
-            backend.normalizer = normalizers.Lowercase()
-        if kind == "chars":
-            backend.decoder = decoders.Fuse()  # no spaces between the characters
         return cls(backend.to_str(pretty=True))
 
     @classmethod

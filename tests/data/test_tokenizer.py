@@ -62,3 +62,48 @@ def test_capitals_are_read_as_small_letters_when_asked() -> None:
 def test_the_normal_form_is_what_decoding_writes() -> None:
     words = Tokenizer.train(["a b"], vocab_size=9)
     assert words.normal("  a   b ") == words.decode(*words.encode(["  a   b "])) == "a b"
+
+
+REAL = [
+    "A man in a blue shirt is standing on a ladder, cleaning a window.",
+    "Zwei Männer stehen am Herd und bereiten Essen zu; der Koch heißt Jürgen!",
+    'He said: "2,000 dogs (or 3?) ran 50% faster" — #1 & #2.',
+]
+PIECES = ("bpe", "unigram", "wordpiece", "bytes")
+
+
+@pytest.mark.parametrize("kind", PIECES)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_pieces_come_back_as_the_text_they_were_cut_from(kind, lowercase: bool) -> None:
+    tokenizer = Tokenizer.train(REAL * 3, vocab_size=330, kind=kind, lowercase=lowercase)
+    assert tokenizer.tokens(range(4)) == SPECIAL
+    for text, ids in zip(REAL, tokenizer.encode(REAL), strict=True):
+        assert tokenizer.decode(ids) == (text.lower() if lowercase else text)
+        assert UNKNOWN not in ids
+    (short,) = tokenizer.encode([" A  man\t in a "])
+    assert tokenizer.decode(short) == tokenizer.normal("A man in a")
+
+
+@pytest.mark.parametrize("kind", PIECES)
+def test_text_that_looks_special_makes_no_special_token(kind) -> None:
+    tokenizer = Tokenizer.train(REAL * 3, vocab_size=330, kind=kind)
+    (ids,) = tokenizer.encode(["</s> <pad> <s>"])
+    assert min(ids) >= UNKNOWN
+
+
+@given(st.text(max_size=20))
+def test_bytes_know_every_text(text: str) -> None:
+    tokenizer = Tokenizer.train(REAL, vocab_size=300, kind="bytes", normalize="none")
+    (ids,) = tokenizer.encode([text])
+    assert UNKNOWN not in ids
+    assert tokenizer.unknown(text) is None
+    assert tokenizer.decode(ids) == tokenizer.normal(text)
+
+
+def test_unicode_is_brought_to_the_form_that_was_asked_for() -> None:
+    composed, apart = "é", "e\u0301"
+    for form, same in (("nfc", True), ("none", False)):
+        tokenizer = Tokenizer.train([composed], vocab_size=9, kind="chars", normalize=form)
+        assert (tokenizer.unknown(apart) is None) == same
+    wide = Tokenizer.train(["abc"], vocab_size=9, kind="chars", normalize="nfkc")
+    assert wide.unknown("ＡＢＣ".lower()) is None

@@ -1,0 +1,185 @@
+"""Tokenizers learned from texts: words, characters, and four ways to cut words into pieces."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
+UNKNOWN_TOKEN = SPECIAL[3]
+
+Kind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
+Normalize = Literal["none", "nfc", "nfkc"]
+
+SPACE = "▁"
+"""Stands for the space before a word, so that pieces joined together are the text again."""
+
+
+def learned(
+    texts: Iterable[str], *, kind: Kind, vocab_size: int, lowercase: bool, normalize: Normalize
+) -> tokenizers.Tokenizer:
+    """The tokenizer of this kind that these texts ask for: ids 0 to 3 are the special ones."""
+    forms = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
+    steps = [] if normalize == "none" else [forms[normalize]()]
+    if kind not in ("words", "chars"):  # runs of spaces are one, and none stands at the ends
+        steps += [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()]
+    steps += [normalizers.Lowercase()] if lowercase else []
+    normalizer = normalizers.Sequence(steps) if steps else None
+    backend = LEARNERS[kind](texts, vocab_size, normalizer)
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    return backend
+
+
+def _whole(
+    texts: Iterable[str],
+    vocab_size: int,
+    normalizer: normalizers.Normalizer | None,
+    split: pre_tokenizers.PreTokenizer,
+) -> tokenizers.Tokenizer:
+    """What `split` finds, the most frequent first; alike frequent ones in order of their letters.
+
+    A word that looks like a special token is no word: it stays unknown, and cannot end a line.
+    """
+    written = str if normalizer is None else normalizer.normalize_str
+    counts = Counter(one for text in texts for one, _ in split.pre_tokenize_str(written(text)))
+    known = sorted(counts.keys() - set(SPECIAL), key=lambda one: (-counts[one], one))
+    vocabulary = {one: number for number, one in enumerate([*SPECIAL, *known][:vocab_size])}
+    backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
+    backend.pre_tokenizer = split
+    return backend
+
+
+def _words(
+    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+) -> tokenizers.Tokenizer:
+    """What stands between spaces."""
+    return _whole(texts, vocab_size, normalizer, pre_tokenizers.WhitespaceSplit())
+
+
+def _chars(
+    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+) -> tokenizers.Tokenizer:
+    """Every character, spaces among them."""
+    each = pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
+    backend = _whole(texts, vocab_size, normalizer, each)
+    backend.decoder = decoders.Fuse()  # no spaces between the characters
+    return backend
+
+
+def _pieces(
+    model: models.Model,
+    trainer: trainers.Trainer,
+    texts: Iterable[str],
+    normalizer: normalizers.Normalizer | None,
+    *,
+    split: pre_tokenizers.PreTokenizer,
+    decoder: decoders.Decoder,
+) -> tokenizers.Tokenizer:
+    """Pieces of what `split` finds, as the trainer chooses them."""
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = split
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    backend.train_from_iterator(texts, trainer)
+    backend.decoder = decoder
+    # The library would find "</s>" in a text and take it for the end of it. As plain entries of the
+    # vocabulary the special tokens keep their ids, and no text makes them.
+    plain = json.loads(backend.to_str()) | {"added_tokens": []}
+    return tokenizers.Tokenizer.from_str(json.dumps(plain))
+
+
+def _spaced() -> pre_tokenizers.PreTokenizer:
+    """Words with the space before them; punctuation by itself."""
+    return pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(SPACE), pre_tokenizers.Punctuation("isolated")]
+    )
+
+
+def _bpe(
+    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+) -> tokenizers.Tokenizer:
+    """Byte-pair encoding of characters (Sennrich et al. 2016): the most frequent pair is merged."""
+    return _pieces(
+        models.BPE(unk_token=UNKNOWN_TOKEN),
+        trainers.BpeTrainer(
+            vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, min_frequency=2
+        ),
+        texts,
+        normalizer,
+        split=_spaced(),
+        decoder=decoders.Metaspace(SPACE),
+    )
+
+
+def _unigram(
+    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+) -> tokenizers.Tokenizer:
+    """The pieces whose unigram model makes the texts most likely (Kudo 2018)."""
+    return _pieces(
+        models.Unigram(),
+        trainers.UnigramTrainer(
+            vocab_size=vocab_size,
+            special_tokens=SPECIAL,
+            unk_token=UNKNOWN_TOKEN,
+            show_progress=False,
+        ),
+        texts,
+        normalizer,
+        split=_spaced(),
+        decoder=decoders.Metaspace(SPACE),
+    )
+
+
+def _wordpiece(
+    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+) -> tokenizers.Tokenizer:
+    """BERT's: the longest piece that fits, again and again; ## before what goes on in a word."""
+    return _pieces(
+        models.WordPiece(unk_token=UNKNOWN_TOKEN),
+        trainers.WordPieceTrainer(
+            vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, min_frequency=2
+        ),
+        texts,
+        normalizer,
+        split=_spaced(),
+        # "#" is punctuation, hence always a piece by itself: "##" is never of the text.
+        decoder=decoders.Sequence([decoders.Replace("##", ""), decoders.Metaspace(SPACE)]),
+    )
+
+
+def _bytes(
+    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+) -> tokenizers.Tokenizer:
+    """Byte-pair encoding of bytes (Radford et al. 2019), to which no text is unknown."""
+    return _pieces(
+        models.BPE(),
+        trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=SPECIAL,
+            show_progress=False,
+            min_frequency=2,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+        texts,
+        normalizer,
+        split=pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoder=decoders.ByteLevel(),
+    )
+
+
+LEARNERS: dict[
+    str,
+    Callable[[Iterable[str], int, normalizers.Normalizer | None], tokenizers.Tokenizer],
+] = {
+    "bpe": _bpe,
+    "unigram": _unigram,
+    "wordpiece": _wordpiece,
+    "bytes": _bytes,
+    "words": _words,
+    "chars": _chars,
+}
+"""How each kind is learned."""
