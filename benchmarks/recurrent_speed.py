@@ -21,7 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
-from regard.data.batches import BatchStream, Ids
+from regard.data.batches import BatchStream
+from regard.data.examples import Ids, InMemory
 from regard.models import RecurrentClassifier
 from regard.nn.cells import CellKind
 from regard.tasks.classify import ClassBatch, collate_classes
@@ -65,7 +66,7 @@ def random_batches() -> Iterator[ClassBatch]:
 
 def bucketed_batches() -> Iterator[ClassBatch]:
     """The same texts as Regard batches them."""
-    examples, epoch = texts(), 0
+    examples, epoch = InMemory(*texts()), 0
     stream = BatchStream(lambda number: examples, collate_classes, seed=1, batch_size=ROWS)
     while True:
         yield from stream.epoch(epoch)

@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
 from regard.data.batches import Batch, BatchStream, collate
+from regard.data.examples import InMemory
 from regard.models import Transformer
 from regard.training.engine import Engine, keep_freed_memory
 from regard.training.loop import Carried, Loop
@@ -116,7 +117,7 @@ def bucketed_batches() -> Iterator[Batch]:
     sources, targets = sentences()
     longest = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
     budget = round(ROWS * sum(longest) / len(longest))
-    stream = BatchStream(lambda epoch: (sources, targets), seed=1, batch_tokens=budget)
+    stream = BatchStream(lambda epoch: InMemory(sources, targets), seed=1, batch_tokens=budget)
     epoch = 0
     while True:
         yield from stream.epoch(epoch)

@@ -14,6 +14,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.run import Run
+    from regard.tasks.check import SplitReport
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,12 +24,26 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+data_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Look at data before training on it.",
+)
+app.add_typer(data_app, name="data")
+
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
 ]
 DataDirectory = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Where the files of data.* are.")
+]
+OnBadLine = Annotated[
+    Literal["error", "skip"] | None,
+    typer.Option(
+        help="A line that cannot be used: stop and name it, or leave it out and count it."
+    ),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
@@ -99,6 +114,7 @@ def train(
             "-s", "--set", metavar="KEY=VALUE", help="Change a key: -s model.n_heads=8; see --keys."
         ),
     ] = None,
+    on_bad_line: OnBadLine = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the newest checkpoint.")
     ] = False,
@@ -129,13 +145,14 @@ def train(
     from regard.run import read_config
     from regard.training.engine import make_engine
 
-    resolved = config.load(recipe, settings or ())
+    settings = [*(settings or ()), *_bad_line_setting(on_bad_line)]
+    resolved = config.load(recipe, settings)
     place = out or Path("runs") / Path(recipe).stem
     if resume:  # what is not given stays as the run has it
         began = read_config(place)
         if began.recipe != resolved.recipe:
             raise UserError(f"{place} is a run of {began.recipe!r}, not of {resolved.recipe!r}.")
-        resolved = config.override(began, settings or (), where=str(place))
+        resolved = config.override(began, settings, where=str(place))
     if data is not None:
         resolved.data.directory = str(data.resolve())
     engine = make_engine(device=device, precision=precision, compiled=compiled)
@@ -164,6 +181,7 @@ def evaluate(
             "-s", "--set", metavar="KEY=VALUE", help="Score other data: -s data.test=more.tsv."
         ),
     ] = None,
+    on_bad_line: OnBadLine = None,
     strategy: Strategy = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -172,7 +190,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its held-out data."""
-    opened = _open(run, device, data, settings or ())
+    settings = [*(settings or ()), *_bad_line_setting(on_bad_line)]
+    opened = _open(run, device, data, settings)
     decoding = _given(
         strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
     )
@@ -184,7 +203,11 @@ def evaluate(
         return
     print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
     _print_table(
-        ("metric", "score"), [(name, f"{score:.4f}") for name, score in result["metrics"].items()]
+        ("metric", "score"),
+        [
+            (name, score if isinstance(score, str) else f"{score:.4f}")
+            for name, score in result["metrics"].items()
+        ],
     )
 
 
@@ -209,7 +232,7 @@ def predict(
 
     For example: echo "3 1 2" | regard predict runs/sort
     """
-    from regard.data.pairs import decode_lines, read_lines
+    from regard.data.records import read_text, text_lines
 
     opened = _open(run, device)
     decoding = _given(
@@ -224,7 +247,7 @@ def predict(
     name = "standard input" if file is None else str(file)
     if file is None and sys.stdin is None:
         raise UserError("standard input is closed; give a FILE.")
-    lines = decode_lines(sys.stdin.buffer.read(), name=name) if file is None else read_lines(file)
+    lines = list(text_lines(sys.stdin.buffer, name=name) if file is None else read_text(file))
     found = opened.predictions(lines, decoding=decoding, name=name)
     if as_json:
         _print_json({"predictions": [vars(one) for one in found]})
@@ -273,6 +296,69 @@ def verify(
         print(f"{len(results) - failed} of {len(results)} equalities hold.")
     if failed:
         raise typer.Exit(1)
+
+
+@data_app.command("check")
+def data_check(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE|FILE.yaml", help="Whose data to check.")],
+    data: DataDirectory = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("-s", "--set", metavar="KEY=VALUE", help="Change a key, as in train."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What would be kept and left out, and why; lengths, unknown tokens, duplicates, overlaps.
+
+    For example: regard data check multi30k --data DIR
+    """
+    from regard import config
+    from regard.tasks import TASKS
+    from regard.tasks import check as checking
+
+    resolved = config.load(recipe, [*(settings or ()), "data.on_bad_line=skip"])
+    if data is not None:
+        resolved.data.directory = str(data.resolve())
+    task = TASKS[resolved.task](resolved)
+    found = checking.check(task)
+    if as_json:
+        _print_json({"splits": {name: checking.as_json(one) for name, one in found.items()}})
+        return
+    for split, report in found.items():
+        _print_report(split, getattr(resolved.data, split), report)
+    if any(report.left_out for report in found.values()):
+        print("regard train stops at the first such line, unless it is given --on-bad-line skip.")
+
+
+def _print_report(split: str, name: str, report: "SplitReport") -> None:
+    from regard.tasks.check import histogram
+
+    dropped = sum(report.left_out.values())
+    print(f"{split} ({name}): {report.kept:,} pairs kept, 0 truncated, {dropped:,} left out")
+    for reason, count in report.left_out.items():
+        places = report.places[reason]
+        print(f"  left out: {count:,} where {reason}")
+        print(f"    {', '.join(places)}{', …' if count > len(places) else ''}")
+    print(f"  tokens: {report.tokens:,}, of which the vocabulary has {report.coverage:.2%}")
+    print(f"  duplicates: {report.duplicates:,} pairs stood there before")
+    if split != "train":
+        print(
+            f"  overlap: {report.in_train:,} pairs and {report.sources_in_train:,} sources are in "
+            f"train too"
+        )
+        if report.in_train_lines:
+            print(f"    lines {', '.join(map(str, report.in_train_lines))}, …")
+    for side, lengths in report.lengths.items():
+        bars = histogram(lengths)
+        most = max((count for _, count in bars), default=1)
+        print(f"  tokens of a {side}:")
+        for label, count in bars:
+            print(f"    {label:>9}  {count:>9,}  {'█' * round(40 * count / most)}".rstrip())
+    print()
+
+
+def _bad_line_setting(on_bad_line: str | None) -> list[str]:
+    return [] if on_bad_line is None else [f"data.on_bad_line={on_bad_line}"]
 
 
 def _print_keys() -> NoReturn:

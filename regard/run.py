@@ -87,7 +87,7 @@ class Run:
             "split": split,
             "examples": examples,
             "seconds": round(time.perf_counter() - began, 3),
-            "metrics": metrics,
+            "metrics": metrics | self.task.signatures(),
         }
 
     def trace(self, text: str) -> Trace:

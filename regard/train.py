@@ -128,8 +128,8 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     settings, best = run.config.train, run.path / "model.safetensors"
 
     def scores() -> dict[str, float]:
-        decoded = settings.metric in DECODED
-        return run.task.evaluate(run.model, "valid", engine=run.engine, with_decoding=decoded)[1]
+        needed = [settings.metric] if settings.metric in DECODED else []
+        return run.task.evaluate(run.model, "valid", engine=run.engine, written=needed)[1]
 
     def save_best() -> None:
         with writing(best) as aside:

@@ -17,6 +17,11 @@ settings.register_profile("regard", deadline=None, max_examples=25, derandomize=
 settings.load_profile("regard")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["REGARD_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)

@@ -152,7 +152,7 @@ def test_lines_left_out_are_counted(call, tmp_path: Path, tiny) -> None:
     refused(call("train", "sort", *tiny, *mine), "pairs.tsv:2: 1 column where 2")
     result = call("train", "sort", *tiny, *mine, "-s", "data.on_bad_line=skip")
     assert result.code == 0, result.err
-    assert "pairs.tsv: 2 lines were left out." in result.err
+    assert "pairs.tsv: 2 lines were left out: 1 where 1 column where 2" in result.err
     assert "2 lines were left out" in call("evaluate", "runs/sort", "--data", ".").err
 
 

@@ -4,7 +4,7 @@ The same words stand in YAML, in Python, in `-s section.key=value` and in `--hel
 are refused, and every value is checked when the run starts.
 """
 
-from regard.config.keys import DECODED, Config, Data, Decode, Model, Tokenizer, Train
+from regard.config.keys import DECODED, WRITTEN, Config, Data, Decode, Model, Tokenizer, Train
 from regard.config.reading import (
     RECIPES,
     describe,
@@ -21,6 +21,7 @@ from regard.config.reading import (
 __all__ = [
     "DECODED",
     "RECIPES",
+    "WRITTEN",
     "Config",
     "Data",
     "Decode",

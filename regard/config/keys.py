@@ -50,8 +50,14 @@ class Data(Section):
     valid: str = Field("sort", description="the same, to choose the best weights by")
     test: str = Field("sort", description="the same, to evaluate on")
     directory: str = Field("", description="where the files are; --data sets it")
-    source: str = Field("", description="the language that the generator numbers begins with")
-    target: str = Field("", description="the language that it goes to")
+    source: str = Field(
+        "",
+        description="the source's column, by name or number (the first is 1), or the end of its "
+        "file's name, as en of train.en; for the generator numbers, its language",
+    )
+    target: str = Field("", description="the same of the target")
+    text: str = Field("", description="the column of the text to classify, by name or number")
+    label: str = Field("", description="the column of its class")
     max_length: int = Field(
         20,
         ge=1,
@@ -62,9 +68,15 @@ class Data(Section):
         "error",
         description="a line that cannot be used: stop and name it, or leave it out and count it",
     )
-    scores: Literal["exact", "pronunciation"] = Field(
+    scores: Literal["exact", "pronunciation", "translation"] = Field(
         "exact",
-        description="what outputs are scored by: exact_match, or wer and per as pronunciations are",
+        description="what outputs are scored by: exact_match; wer and per, as pronunciations are; "
+        "bleu, bleu_lc (capitals or not), chrf and ter",
+    )
+    target_language: str = Field(
+        "",
+        description="what the target is written in, such as zh, by which BLEU cuts it into words; "
+        "data.target if not given",
     )
     epoch_size: int = Field(
         10_000, ge=1, le=10**8, description="examples of an epoch, where a generator makes them"
@@ -77,18 +89,31 @@ class Data(Section):
         0, ge=0, lt=2**63, description="draws which of a generator's examples are held out"
     )
 
+    @property
+    def target_written_in(self) -> str:
+        """The target's language."""
+        return self.target_language or self.target
+
+
+TokenKind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
+
 
 class Tokenizer(Section):
     """How text becomes token ids."""
 
-    kind: Literal["words", "chars"] = Field(
-        "words", description="what a token is: what stands between spaces, or a character"
+    kind: TokenKind = Field(
+        "words",
+        description="what a token is: what stands between spaces, a character, or a piece of a "
+        "word (bytes: pieces of bytes, where nothing is unknown)",
     )
-    target_kind: Literal["words", "chars"] | None = Field(
+    target_kind: TokenKind | None = Field(
         None, description="the same for the target, where it is another"
     )
     joint: bool = Field(True, description="one vocabulary for source and target")
     lowercase: bool = Field(False, description="read capitals as small letters")
+    normalize: Literal["none", "nfc", "nfkc"] = Field(
+        "nfc", description="the Unicode form that texts are brought to before all else"
+    )
     vocab_size: int = Field(
         32_000,
         ge=5,
@@ -97,9 +122,23 @@ class Tokenizer(Section):
     )
 
     @property
-    def kinds(self) -> tuple[Literal["words", "chars"], Literal["words", "chars"]]:
+    def kinds(self) -> tuple[TokenKind, TokenKind]:
         """Of the source and of the target."""
         return self.kind, self.target_kind or self.kind
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What tokenizers of both sides are made with."""
+        return self.model_dump(include={"vocab_size", "lowercase", "normalize"})
+
+    @model_validator(mode="after")
+    def _room_for_bytes(self) -> "Tokenizer":
+        if "bytes" in self.kinds and self.vocab_size < 260:
+            raise ValueError(
+                f"vocab_size={self.vocab_size} is less than the 260 that kind=bytes begins with "
+                f"(256 bytes and 4 special tokens)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_kind_if_joint(self) -> "Tokenizer":
@@ -251,9 +290,18 @@ class Train(Section):
     patience: int | None = Field(
         None, ge=1, description="stop after so many evaluations without a better score"
     )
-    metric: Literal["loss", "accuracy", "token_accuracy", "exact_match", "wer", "per"] = Field(
-        "loss", description="the score that says which weights are best"
-    )
+    metric: Literal[
+        "loss",
+        "accuracy",
+        "token_accuracy",
+        "exact_match",
+        "wer",
+        "per",
+        "bleu",
+        "bleu_lc",
+        "chrf",
+        "ter",
+    ] = Field("loss", description="the score that says which weights are best")
 
     @model_validator(mode="after")
     def _one_of_each_pair(self) -> "Train":
@@ -304,7 +352,11 @@ METRICS: dict[str, tuple[str, ...]] = {
 }
 """What is measured on valid, by task."""
 
-WRITTEN = {"exact": ("exact_match",), "pronunciation": ("wer", "per")}
+WRITTEN = {
+    "exact": ("exact_match",),
+    "pronunciation": ("wer", "per"),
+    "translation": ("bleu", "bleu_lc", "chrf", "ter"),
+}
 """What is measured of the outputs that translate writes, by `data.scores`."""
 
 DECODED = tuple(metric for metrics in WRITTEN.values() for metric in metrics)

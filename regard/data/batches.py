@@ -1,5 +1,6 @@
 """From pairs of token ids to padded batches: bucketed by length, ordered by (seed, epoch)."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.data.examples import Examples, Ids
 from regard.data.tokenizer import END, PADDING, START
-
-Ids = list[int]
-
-Examples = tuple[list[Ids], list[Ids]]
-"""Sources and targets, as token ids."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,7 @@ def pad(rows: Sequence[Ids]) -> Int[Tensor, "B L"]:
 def cut(
     lengths: Int[np.ndarray, "N 2"],
     *,
-    seed: int,
-    epoch: int,
+    seed: Sequence[int],
     batch_tokens: int | None = None,
     batch_size: int | None = None,
 ) -> list[Int[np.ndarray, "B"]]:
@@ -81,7 +77,7 @@ def cut(
     company every epoch; a batch is cut where its padded size, rows × longest side, would pass
     batch_tokens (a single longer example is a batch by itself).
     """
-    random = np.random.default_rng([seed, epoch])
+    random = np.random.default_rng(seed)
     shuffled = random.permutation(len(lengths))
     longest = lengths.max(axis=1)
     order = shuffled[np.lexsort((lengths[shuffled, 0], longest[shuffled]))]
@@ -99,8 +95,16 @@ def cut(
     return [batches[i] for i in random.permutation(len(batches))]
 
 
+WINDOW, BLOCK = 2**18, 2**12
+"""Examples that are shuffled and sorted at a time, and stretches of the file that stay together."""
+
+
 class BatchStream:
-    """The batches of a training run, in order; progress in it is (epoch, batch), two integers."""
+    """The batches of a training run, in order; progress in it is (epoch, batch), two integers.
+
+    Where there are more examples than a window holds, an epoch goes through windows made of
+    stretches drawn from all over the file: memory is needed for one of them, and no more.
+    """
 
     def __init__(
         self,
@@ -110,31 +114,50 @@ class BatchStream:
         seed: int,
         batch_tokens: int | None = None,
         batch_size: int | None = None,
+        window: int = WINDOW,
+        block: int = BLOCK,
     ) -> None:
         self._examples = examples
         self._collate = collate
         self._seed = seed
         self._batch_tokens = batch_tokens
         self._batch_size = batch_size
+        self._window = window
+        self._block = block
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Any]:
         """The batches of one epoch, from the start-th on."""
-        sources, targets = self._examples(number)
-        for rows in self._cut(sources, targets, number)[start:]:
-            yield self._collate([sources[i] for i in rows], [targets[i] for i in rows])
+        examples = self._examples(number)
+        for batches in self._windows(examples, number):
+            for rows in batches[start:]:
+                yield self._collate(*examples.rows(rows))
+            start = max(0, start - len(batches))
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""
-        return len(self._cut(*self._examples(number), number))
+        return sum(len(batches) for batches in self._windows(self._examples(number), number))
 
-    def _cut(
-        self, sources: list[Ids], targets: list[Ids], epoch: int
-    ) -> list[Int[np.ndarray, "B"]]:
-        lengths = [[len(s) + 1, len(t) + 1] for s, t in zip(sources, targets, strict=True)]
-        return cut(
-            np.array(lengths),
-            seed=self._seed,
-            epoch=epoch,
-            batch_tokens=self._batch_tokens,
-            batch_size=self._batch_size,
-        )
+    def _windows(self, examples: Examples, epoch: int) -> Iterator[list[Int[np.ndarray, "B"]]]:
+        """Window after window, the batches of each."""
+        if len(examples) <= self._window:
+            begins, together = np.zeros(1, dtype=int), 1
+            size = len(examples)
+        else:
+            size = self._block
+            random = np.random.default_rng([self._seed, epoch, len(examples)])
+            begins = size * random.permutation(math.ceil(len(examples) / size))
+            together = max(1, self._window // size)
+        for number, first in enumerate(range(0, len(begins), together)):
+            stretches = [
+                (int(begin), min(int(begin) + size, len(examples)))
+                for begin in begins[first : first + together]
+            ]
+            rows = np.concatenate([np.arange(*stretch) for stretch in stretches])
+            lengths = np.concatenate([examples.lengths(*stretch) for stretch in stretches])
+            batches = cut(
+                lengths + 1,  # with the end of each side
+                seed=[self._seed, epoch, number] if len(begins) > 1 else [self._seed, epoch],
+                batch_tokens=self._batch_tokens,
+                batch_size=self._batch_size,
+            )
+            yield [rows[batch] for batch in batches]

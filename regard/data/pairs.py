@@ -1,25 +1,18 @@
-"""Pairs of texts, source and target: from a generator, or from a tab-separated file."""
+"""Pairs of texts, source and target: from a generator, or from files."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from regard.data.generators import GENERATORS, Endless
-from regard.data.source import Source
-from regard.data.splits import Pair
-from regard.data.tokenizer import Kind
+from regard.data.records import Columns, Files, Row, find_files
+from regard.data.source import Source, hash_of
+from regard.data.tally import Tally
 from regard.errors import UserError
 
 MOST_SHOWN = 12
 """Classes named in a message."""
-
-Measure = Callable[[str], int]
-"""How many tokens a text has."""
-
-
-def measure(kind: Kind) -> Measure:
-    """Words between spaces, or characters."""
-    return (lambda text: len(text.split())) if kind == "words" else len
 
 
 def listed_classes(classes: Collection[str]) -> str:
@@ -27,88 +20,65 @@ def listed_classes(classes: Collection[str]) -> str:
     return ", ".join(list(classes)[:MOST_SHOWN]) + (", …" if len(classes) > MOST_SHOWN else "")
 
 
-def any_length(text: str) -> int:
-    """For what is no sequence, such as the name of a class."""
-    return 0
-
-
 @dataclass
 class PairSource(Source):
-    """Where the pairs of one split come from, and how many lines of it were left out."""
+    """Where the pairs of one split come from, and which lines of it were left out."""
 
-    measures: tuple[Measure, Measure]
-    """Of the source and of the target."""
-    known: Collection[str] | None = None
-    """The only targets that may stand there, where not all may."""
-    skipped: int = field(default=0, init=False)
-    _kept: list[Pair] | None = field(default=None, init=False, repr=False)
+    names: Columns = ("source", "target")
+    """What the two sides are called: the keys of `data` that say where they stand."""
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.data.on_bad_line)
+
+    @property
+    def columns(self) -> Columns:
+        first, second = (getattr(self.data, name) for name in self.names)
+        return first, second
+
+    @cached_property
+    def files(self) -> Files:
+        """The file of a table, or the two of parallel text."""
+        found = find_files(self.path, self.columns, self.names)
+        if found is None:
+            places = [str(self.path)]
+            if all(self.columns):
+                places.append(" and ".join(f"{self.path}.{column}" for column in self.columns))
+            raise UserError(
+                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "
+                f"nor a file: there is none at {', nor '.join(places)} (--data says where the "
+                f"files are)."
+            )
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        if self.generated:
+            return self.name
+        return "+".join(hash_of(path) for path in self.files.paths)
 
     @property
     def endless(self) -> bool:
         """Whether every epoch has new ones."""
         return self.split == "train" and isinstance(GENERATORS.get(self.name), Endless)
 
-    def pairs(self, *, seed: int = 0, epoch: int = 0) -> list[Pair]:
-        """The pairs of one epoch; a file's, and a held-out set's, are the same in every one."""
-        if self.endless:
-            return GENERATORS[self.name].training(self.data, seed=seed, epoch=epoch)
-        if self._kept is None:
-            self._kept = self.generate() if self.generated else self._read()
-        return self._kept
+    def rows(self, *, seed: int = 0, epoch: int = 0) -> Iterator[Row]:
+        """The lines that can be used, in order, as they come from disk; the tally begins anew.
 
-    def _read(self) -> list[Pair]:
-        """A pair a line, source and target with a tab between them."""
-        self.check_file()
-        found: list[Pair] = []
-        self.skipped = 0
-        for number, line in enumerate(read_lines(self.path), start=1):
-            columns = line.split("\t")
-            fault = self._fault(columns)
-            if fault is None:
-                found.append((columns[0], columns[1]))
-            elif self.data.on_bad_line == "skip":
-                self.skipped += 1
-            else:
-                raise UserError(
-                    f"{self.path}:{number}: {fault}. Fix the line, or pass "
-                    f"-s data.on_bad_line=skip to leave such lines out; they are counted."
-                )
-        if not found:
-            raise UserError(f"{self.path}: there is no usable line in it.")
-        return found
+        seed and epoch: of a generator that makes new examples; a file has the same in every one.
+        """
+        self.tally.begin()
+        if not self.generated:
+            yield from self.tally.good(self.files.records())
+            return
+        generator = GENERATORS[self.name]
+        pairs = (
+            generator.training(self.data, seed=seed, epoch=epoch)
+            if self.endless
+            else self.generate()
+        )
+        yield from (Row(number, *pair) for number, pair in enumerate(pairs, start=1))
 
-    def _fault(self, columns: list[str]) -> str | None:
-        if len(columns) != 2:
-            count = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
-            return f"{count} where 2 are expected (tab-separated: source, target)"
-        most = self.data.max_length
-        for side, text, tokens in zip(("source", "target"), columns, self.measures, strict=True):
-            if not text.split():
-                return f"the {side} is empty"
-            if tokens(text) > most:
-                return f"the {side} has {tokens(text)} tokens where data.max_length={most}"
-        if self.known is not None and columns[1] not in self.known:
-            classes = listed_classes(self.known)
-            return f"the class {columns[1][:40]!r} is unknown; data.train has {classes}"
-        return None
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, without their ends."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    return decode_lines(text, name=str(path))
-
-
-def decode_lines(text: bytes, *, name: str) -> list[str]:
-    """The lines of UTF-8 bytes; only a line feed ends one, so that none is gained or lost."""
-    try:
-        lines = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        number = text[: error.start].count(b"\n") + 1
-        raise UserError(f"{name}:{number}: not UTF-8 text; save the file as UTF-8.") from None
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    def place(self, side: int) -> Path:
+        """The file that a side of the pairs stands in."""
+        return self.files.paths[side if len(self.files.paths) == 2 else 0]

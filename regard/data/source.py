@@ -1,13 +1,21 @@
 """Where the examples of one split come from: a generator or a file."""
 
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 
 from regard.config import Data
 from regard.data.generators import GENERATORS
 from regard.data.splits import Pair, Split
 from regard.errors import UserError
+
+
+def hash_of(path: Path) -> str:
+    """Of a file's bytes; of a folder, of every file in it."""
+    if path.is_dir():
+        return "+".join(hash_of(one) for one in sorted(path.rglob("*")) if one.is_file())
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 @dataclass
@@ -30,7 +38,7 @@ class Source:
     @property
     def fingerprint(self) -> str:
         """What the examples depend on: the generator's name, or the hash of the file."""
-        return self.name if self.generated else sha256(self.path.read_bytes()).hexdigest()
+        return self.name if self.generated else hash_of(self.path)
 
     def generate(self) -> list[Pair]:
         """A generator's examples of this split; of its first epoch, where each has its own."""

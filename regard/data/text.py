@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data.pairs import read_lines
+from regard.data.records import read_text
 from regard.data.source import Source
 from regard.data.tokenizer import END, PADDING
 from regard.errors import UserError
@@ -24,7 +24,7 @@ class TextSource(Source):
         if self.generated:
             return list(dict.fromkeys(source for source, _ in self.generate()))
         self.check_file()
-        lines = read_lines(self.path)
+        lines = list(read_text(self.path))
         if not any(line.split() for line in lines):
             raise UserError(f"{self.path}: there is no text in it.")
         return lines

@@ -1,7 +1,7 @@
 """classify: a class for a text."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,17 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate, Examples, Ids, pad
-from regard.data.pairs import any_length, listed_classes, measure
-from regard.data.splits import SPLITS, Pair, Split
+from regard.data.batches import Collate, pad
+from regard.data.examples import Ids
+from regard.data.pairs import PairSource, listed_classes
+from regard.data.records import Fault, Row
+from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
-from regard.tasks.pair_task import PairTask
+from regard.tasks.pair_task import Encoded, PairTask
 from regard.tasks.task import Prediction, checked_lines
 from regard.training.engine import Engine
 from regard.training.loop import Carried
@@ -56,20 +58,20 @@ class Classify(PairTask):
 
     FILES = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
+    NAMES = ("text", "label")
     TOKEN_SIDES = 1
     WRITES = False
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
-        super().__init__(config, measures=(measure(config.tokenizer.kind), any_length))
+        super().__init__(config)
         if files is None:
-            pairs = self.pairs("train")
+            train = self.sources["train"]
             self.tokenizer = Tokenizer.train(
-                (text for text, _ in pairs),
-                vocab_size=config.tokenizer.vocab_size,
+                (row.source for row in train.rows(seed=config.seed)),
                 kind=config.tokenizer.kind,
-                lowercase=config.tokenizer.lowercase,
+                **config.tokenizer.options,
             )
-            self.labels = sorted({label for _, label in pairs})
+            self.labels = sorted({row.target for row in train.rows(seed=config.seed)})
         else:
             self.tokenizer = Tokenizer.read(files, self.FILES[0])
             self.labels = _read_labels(files, self.FILES[1])
@@ -79,8 +81,6 @@ class Classify(PairTask):
                 f"is nothing to tell apart."
             )
         self._numbers = {label: number for number, label in enumerate(self.labels)}
-        for split in SPLITS:
-            self.sources[split].known = self._numbers.keys()
 
     @property
     def files(self) -> dict[str, str]:
@@ -96,24 +96,24 @@ class Classify(PairTask):
     def collate(self) -> Collate:
         return collate_classes
 
-    def encode(self, pairs: list[Pair]) -> Examples:
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
+        """A class that is not known has no number."""
         return (
-            self.tokenizer.encode([text for text, _ in pairs]),
-            [[self._number(label)] for _, label in pairs],
+            self.tokenizer.encode([row.source for row in rows]),
+            [[self._numbers[row.target]] if row.target in self._numbers else [] for row in rows],
         )
 
-    def check_data(self) -> None:
-        super().check_data()
-        for split in SPLITS:
-            for _, label in self.pairs(split):
-                self._number(label)
-
-    def _number(self, label: str) -> int:
-        if label not in self._numbers:
-            raise UserError(
-                f"The class {label[:40]!r} is unknown; there are {listed_classes(self.labels)}."
+    def fault_of(self, encoded: Encoded, source: PairSource) -> Fault | None:
+        row = encoded.row
+        if not encoded.target:
+            fault = (
+                f"the class {row.target[:40]!r} is unknown; data.train has "
+                f"{listed_classes(self.labels)}"
             )
-        return self._numbers[label]
+            if source.generated:
+                raise UserError(f"data.{source.split}={source.name}: {fault}.")
+            return Fault(source.place(1), row.line, fault, "the class is unknown")
+        return None if source.generated else super().fault_of(encoded, source)
 
     def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
@@ -135,7 +135,7 @@ class Classify(PairTask):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        with_decoding: bool = True,
+        written: Collection[str] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many texts there are, their loss without smoothing, and the share classed rightly."""
         total = Sums()

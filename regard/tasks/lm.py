@@ -1,7 +1,7 @@
 """lm: the next token of a running text."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,8 @@ class LanguageModelling(Task):
         if files is None:
             self.tokenizer = Tokenizer.train(
                 self.lines("train"),
-                vocab_size=config.tokenizer.vocab_size,
                 kind=config.tokenizer.kind,
-                lowercase=config.tokenizer.lowercase,
+                **config.tokenizer.options,
             )
         else:
             self.tokenizer = Tokenizer.read(files, self.FILES[0])
@@ -118,7 +117,7 @@ class LanguageModelling(Task):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        with_decoding: bool = True,
+        written: Collection[str] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many tokens there are, and their scores: in one row, each seen in all its context."""
         total, carried = Sums(), Carried()

@@ -1,58 +1,79 @@
 """What tasks on pairs share: a text, and what should come of it."""
 
+import hashlib
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 from regard.config import Config
-from regard.data.batches import BatchStream, Collate, Examples
-from regard.data.pairs import Measure, PairSource
+from regard.data.batches import BatchStream, Collate
+from regard.data.corpus import key_of, make_corpus, open_corpus
+from regard.data.examples import Examples, Ids, InMemory
+from regard.data.pairs import PairSource
+from regard.data.records import Columns, Fault, Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN
+from regard.errors import UserError
 from regard.tasks.task import Task, refuse_unknown, unknown_tokens
 
 EVALUATED_TOGETHER = 8192
 """Tokens of a batch when evaluating, padding counted."""
 
+ENCODED_TOGETHER = 4096
+"""Lines that become token ids at a time."""
+
+
+class Encoded(NamedTuple):
+    """A line and its token ids."""
+
+    row: Row
+    source: Ids
+    target: Ids
+
+    @property
+    def sides(self) -> tuple[Ids, Ids]:
+        return self.source, self.target
+
 
 class PairTask(Task):
-    """Reads pairs of texts, and keeps their token ids."""
+    """Reads pairs of texts as token ids: a training file's are kept on disk, others in memory."""
 
+    NAMES: Columns = ("source", "target")
+    """What the sides are called."""
     TOKEN_SIDES = 2
     """How many sides of a pair are texts: not the name of a class."""
 
-    def __init__(self, config: Config, *, measures: tuple[Measure, Measure]) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.sources = {
-            split: PairSource(getattr(config.data, split), split, config.data, measures)
+            split: PairSource(getattr(config.data, split), split, config.data, self.NAMES)
             for split in SPLITS
         }
-        self._encoded: dict[Split, Examples] = {}
+        self._examples: dict[Split, Examples] = {}
+        self._pairs: dict[Split, list[Pair]] = {}
 
     @property
     def fingerprint(self) -> str:
         return self.sources["train"].fingerprint
 
-    def pairs(self, split: Split, *, epoch: int = 0) -> list[Pair]:
-        """Source and target of every example."""
-        return self.sources[split].pairs(seed=self.config.seed, epoch=epoch)
-
     def check_data(self) -> None:
         for split in SPLITS:
-            self.pairs(split)
+            self.examples(split)
 
     def notices(self) -> list[str]:
         found = []
         for split, source in self.sources.items():
-            if source.skipped:
-                found.append(f"{source.path}: {source.skipped:,} lines were left out.")
-            sides = self._encoded.get(split, ([], []))[: self.TOKEN_SIDES]
-            rows = [row for side in sides for row in side]
-            unknown = sum(row.count(UNKNOWN) for row in rows)
-            found += unknown_tokens(split, unknown, sum(map(len, rows)))
+            tally = source.tally
+            if tally.left_out:
+                reasons = "; ".join(tally.reasons())
+                lines = "line was" if tally.left_out == 1 else "lines were"
+                found.append(f"{source.path}: {tally.left_out:,} {lines} left out: {reasons}.")
+            found += unknown_tokens(split, tally.unknown, tally.tokens)
         return found
 
     @abstractmethod
-    def encode(self, pairs: list[Pair]) -> Examples:
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         """Sources and targets as token ids."""
 
     @property
@@ -73,11 +94,71 @@ class PairTask(Task):
     def _training_examples(self, epoch: int) -> Examples:
         return self.examples("train", epoch=epoch)
 
+    def pairs(self, split: Split) -> list[Pair]:
+        """Source and target of every example, as text."""
+        if split not in self._pairs:
+            self._keep(split)
+        return self._pairs[split]
+
     def examples(self, split: Split, *, epoch: int = 0) -> Examples:
-        """The pairs of a split as token ids; kept, unless every epoch has new ones."""
-        if split not in self._encoded or self.sources[split].endless:
-            self._encoded[split] = self.encode(self.pairs(split, epoch=epoch))
-        return self._encoded[split]
+        """The token ids of a split; kept, unless every epoch has new ones."""
+        source = self.sources[split]
+        if source.endless:
+            return _in_memory(list(self.read(split, epoch=epoch)))
+        if split not in self._examples:
+            if split == "train" and not source.generated:
+                self._examples[split] = self._corpus()
+            else:
+                self._keep(split)
+        return self._examples[split]
+
+    def _keep(self, split: Split) -> None:
+        """Texts and token ids of a whole split."""
+        found = list(self.read(split))
+        self._pairs[split] = [(row.source, row.target) for row, _, _ in found]
+        self._examples[split] = _in_memory(found)
+
+    def _corpus(self) -> Examples:
+        """The training files as token ids on disk: those that are there, or new ones."""
+        source, data = self.sources["train"], self.config.data
+        made_with = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
+        key = key_of(self.fingerprint, source.columns, data.max_length, data.on_bad_line, made_with)
+        found = open_corpus(key, source.tally)
+        return found or make_corpus(key, self.read("train"), tally=source.tally)
+
+    def read(self, split: Split, *, epoch: int = 0) -> Iterator[Encoded]:
+        """The usable lines of a split with their token ids, as they come from disk."""
+        source = self.sources[split]
+        rows = source.rows(seed=self.config.seed, epoch=epoch)
+        while chunk := list(islice(rows, ENCODED_TOGETHER)):
+            for encoded in map(Encoded, chunk, *self.encode(chunk)):
+                fault = self.fault_of(encoded, source)
+                if fault is None:
+                    source.tally.use(encoded.sides[: self.TOKEN_SIDES], unknown=UNKNOWN)
+                    yield encoded
+                else:
+                    source.tally.meet(fault)
+        if not source.tally.rows:
+            raise UserError(f"{source.path}: there is no usable line in it.")
+
+    def fault_of(self, encoded: Encoded, source: PairSource) -> Fault | None:
+        """Why a line cannot be used, now that its tokens are known."""
+        most = self.config.data.max_length
+        for side in range(self.TOKEN_SIDES):
+            name, count = self.NAMES[side], len(encoded.sides[side])
+            if count > most and source.generated:
+                text = (encoded.row.source, encoded.row.target)[side]
+                raise UserError(
+                    f"data.max_length={most} is less than the {count} tokens of {text[:60]!r}."
+                )
+            if count > most:
+                return Fault(
+                    source.place(side),
+                    encoded.row.line,
+                    f"the {name} has {count:,} tokens where data.max_length={most}",
+                    f"the {name} has more tokens than data.max_length={most}",
+                )
+        return None
 
     def batches_of(self, split: Split) -> BatchStream:
         """All of a split, to be evaluated."""
@@ -92,3 +173,7 @@ class PairTask(Task):
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show((source for source, _ in self.pairs("test")), fits)
+
+
+def _in_memory(found: Sequence[Encoded]) -> InMemory:
+    return InMemory([one.source for one in found], [one.target for one in found])

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,9 +112,16 @@ class Task(ABC):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        with_decoding: bool = True,
+        written: Collection[str] | None = None,
     ) -> tuple[int, dict[str, float]]:
-        """How many examples there are, and the scores on them."""
+        """How many examples there are, and the scores on them.
+
+        written: the scores of written outputs that are needed, others may be left out; None: all.
+        """
+
+    def signatures(self) -> dict[str, str]:
+        """How scores were made, where a score is not to be compared without."""
+        return {}
 
     @abstractmethod
     def predict(

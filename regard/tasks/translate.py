@@ -1,20 +1,22 @@
 """translate: any sequence to sequence."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 
-from regard.config import Config, Decode
-from regard.data.batches import Batch, Collate, Examples, Ids, collate, source_batch
-from regard.data.pairs import measure
-from regard.data.splits import SPLITS, Pair, Split
+from regard.config import WRITTEN, Config, Decode
+from regard.data.batches import Batch, Collate, collate, source_batch
+from regard.data.examples import Ids
+from regard.data.records import Row
+from regard.data.splits import Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
 from regard.decoding import Hypothesis, greedy
 from regard.errors import UserError
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
+from regard.metrics.translation import signatures, translation_scores
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
@@ -39,21 +41,22 @@ class Translate(PairTask):
     SCORES_OUTPUTS = True
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
-        source, target = config.tokenizer.kinds
-        super().__init__(config, measures=(measure(source), measure(target)))
+        super().__init__(config)
         self.tokenizer, self.target_tokenizer = (
             self._train_tokenizers() if files is None else self._open_tokenizers(files)
         )
 
     def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        settings, pairs = self.config.tokenizer, self.pairs("train")
-        sides = [[source for source, _ in pairs], [target for _, target in pairs]]
+        settings, train = self.config.tokenizer, self.sources["train"]
+        sides = [
+            (row.source for row in train.rows(seed=self.config.seed)),
+            (row.target for row in train.rows(seed=self.config.seed)),
+        ]
         if settings.joint:
-            sides = [[text for pair in pairs for text in pair]]
+            rows = train.rows(seed=self.config.seed)
+            sides = [(text for row in rows for text in (row.source, row.target))]
         found = [
-            Tokenizer.train(
-                texts, vocab_size=settings.vocab_size, kind=kind, lowercase=settings.lowercase
-            )
+            Tokenizer.train(texts, kind=kind, **settings.options)
             for texts, kind in zip(sides, settings.kinds, strict=False)
         ]
         return found[0], found[-1]
@@ -87,29 +90,15 @@ class Translate(PairTask):
         """Positions that a model with learned ones has."""
         return max(self.config.data.max_length + 1, self.config.decode.max_new_tokens)
 
-    def check_data(self) -> None:
-        super().check_data()
-        for split in SPLITS:
-            self.examples(split)
-
     @property
     def collate(self) -> Collate:
         return collate
 
-    def encode(self, pairs: list[Pair]) -> Examples:
-        sides = (
-            self.tokenizer.encode([source for source, _ in pairs]),
-            self.target_tokenizer.encode([target for _, target in pairs]),
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
+        return (
+            self.tokenizer.encode([row.source for row in rows]),
+            self.target_tokenizer.encode([row.target for row in rows]),
         )
-        most = self.config.data.max_length
-        for texts, rows in zip(zip(*pairs, strict=True), sides, strict=True):
-            for text, row in zip(texts, rows, strict=True):
-                if len(row) > most:
-                    raise UserError(
-                        f"data.max_length={most} is less than the {len(row)} tokens of "
-                        f"{text[:60]!r}."
-                    )
-        return sides
 
     def loss(self, model: Callable[..., Any], batch: Batch, carried: Carried) -> Sums:
         """Σ −log p(target | source), smoothed as the configuration says."""
@@ -126,11 +115,12 @@ class Translate(PairTask):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        with_decoding: bool = True,
+        written: Collection[str] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many sources there are, and the scores on them: without smoothing, and by decoding.
 
-        A source that stands there more than once has several right targets: any of them counts.
+        A source that stands there more than once has several right targets: any of them counts,
+        but in translation, which is scored line by line.
         """
         total = Sums()
         with torch.inference_mode(), engine.autocast():
@@ -138,16 +128,43 @@ class Translate(PairTask):
                 total = total + self._sums(model, batch.to(engine.device), smoothing=0.0)
         metrics = self.means(total)
         metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
-        references: dict[str, list[str]] = {}
-        for source, target in self.pairs(split):
-            references.setdefault(source, []).append(self.target_tokenizer.normal(target))
-        if with_decoding:
-            ids = self.tokenizer.encode(list(references))
+        pairs = self.pairs(split)
+        sources = list(dict.fromkeys(source for source, _ in pairs))
+        if written is None or written:
+            ids = self.tokenizer.encode(sources)
             found = self._decode(model, ids, decode or self.config.decode, engine)
             texts = [self.target_tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
-            for name, score in SCORES[self.config.data.scores].items():
-                metrics[name] = score(texts, list(references.values()))
-        return len(references), metrics
+            metrics |= self._scores(pairs, dict(zip(sources, texts, strict=True)), written)
+        return len(pairs if self.config.data.scores == "translation" else sources), metrics
+
+    def _scores(
+        self, pairs: list[Pair], outputs: dict[str, str], written: Collection[str] | None
+    ) -> dict[str, float]:
+        """The scores of what was written for each source.
+
+        Translations are scored as they are read, against the target as it stands in the file; of
+        all else, outputs and targets are compared as the tokenizer would write them.
+        """
+        if self.config.data.scores == "translation":
+            return translation_scores(
+                [outputs[source] for source, _ in pairs],
+                [target for _, target in pairs],
+                language=self.config.data.target_written_in,
+                names=[name for name in WRITTEN["translation"] if not written or name in written],
+            )
+        references: dict[str, list[str]] = {}
+        for source, target in pairs:
+            references.setdefault(source, []).append(self.target_tokenizer.normal(target))
+        right = list(references.values())
+        return {
+            name: score([outputs[source] for source in references], right)
+            for name, score in SCORES[self.config.data.scores].items()
+        }
+
+    def signatures(self) -> dict[str, str]:
+        if self.config.data.scores != "translation":
+            return {}
+        return signatures(self.config.data.target_written_in)
 
     def predict(
         self,

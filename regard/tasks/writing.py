@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from regard.config import Decode
-from regard.data.batches import Ids
+from regard.data.examples import Ids
 from regard.data.tokenizer import END, NEVER_WRITTEN, START
 from regard.decoding import Hypothesis, Stepper, search
 from regard.training.engine import Engine

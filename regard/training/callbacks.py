@@ -17,7 +17,7 @@ from regard.training.files import append_line
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
 
-LOWER_IS_BETTER = ("loss", "wer", "per")
+LOWER_IS_BETTER = ("loss", "wer", "per", "ter")
 
 
 @dataclass

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.batches import Ids, pad
+from regard.data.batches import pad
+from regard.data.examples import Ids
 from regard.data.tokenizer import END, START
 from regard.decoding import Replay
 from regard.models import RecurrentClassifier, RecurrentLanguageModel

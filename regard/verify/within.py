@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batches import Ids, pad
+from regard.data.batches import pad
+from regard.data.examples import Ids
 from regard.data.tokenizer import END, PADDING, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
 from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batches import BatchStream, collate, cut, pad
+from regard.data.examples import InMemory
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=120)
 
@@ -14,7 +15,7 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1
 @given(lengths=LENGTHS, budget=st.integers(1, 400), seed=st.integers(0, 9), epoch=st.integers(0, 3))
 def test_every_example_once_and_padded_size_within_the_budget(lengths, budget, seed, epoch) -> None:
     table = np.array(lengths)
-    batches = cut(table, seed=seed, epoch=epoch, batch_tokens=budget)
+    batches = cut(table, seed=[seed, epoch], batch_tokens=budget)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     for rows in batches:
         assert len(rows) == 1 or len(rows) * table[rows].max() <= budget
@@ -22,7 +23,7 @@ def test_every_example_once_and_padded_size_within_the_budget(lengths, budget, s
 
 @given(lengths=LENGTHS, size=st.integers(1, 30))
 def test_batch_size_counts_rows(lengths, size) -> None:
-    batches = cut(np.array(lengths), seed=0, epoch=0, batch_size=size)
+    batches = cut(np.array(lengths), seed=[0], batch_size=size)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     assert sum(len(rows) != size for rows in batches) <= 1
 
@@ -31,7 +32,7 @@ def test_order_is_a_function_of_seed_and_epoch() -> None:
     lengths = np.random.default_rng(0).integers(1, 30, (200, 2))
 
     def order(seed: int, epoch: int) -> list[list[int]]:
-        return [r.tolist() for r in cut(lengths, seed=seed, epoch=epoch, batch_tokens=100)]
+        return [r.tolist() for r in cut(lengths, seed=[seed, epoch], batch_tokens=100)]
 
     assert order(1, 1) == order(1, 1)
     assert order(1, 1) != order(1, 2)
@@ -40,7 +41,7 @@ def test_order_is_a_function_of_seed_and_epoch() -> None:
 
 def test_buckets_leave_little_padding() -> None:
     lengths = np.random.default_rng(0).integers(2, 41, (3000, 1)).repeat(2, axis=1)
-    batches = cut(lengths, seed=0, epoch=0, batch_tokens=1024)
+    batches = cut(lengths, seed=[0], batch_tokens=1024)
     padded = sum(len(rows) * lengths[rows].max() for rows in batches)
     assert lengths[:, 0].sum() / padded > 0.95
 
@@ -60,7 +61,8 @@ def test_pad_fills_at_the_end() -> None:
 
 @pytest.mark.parametrize("start", [0, 3])
 def test_a_stream_can_start_anywhere_in_an_epoch(start: int) -> None:
-    examples = ([[4] * n for n in range(1, 30)], [[5] * n for n in range(1, 30)])
+    rows = range(1, 30)
+    examples = InMemory([[4] * n for n in rows], [[5] * n for n in rows])
     stream = BatchStream(lambda epoch: examples, seed=1, batch_tokens=64)
     whole = list(stream.epoch(2))
     rest = list(stream.epoch(2, start=start))

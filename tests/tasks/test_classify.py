@@ -68,7 +68,7 @@ def test_a_class_that_training_has_not_is_named_by_file_and_line(tmp_path: Path)
         train(settings(folder), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     made, _ = train(settings(folder, "data.on_bad_line=skip"), tmp_path / "run")
-    assert any("valid.tsv: 1 lines were left out" in notice for notice in made.notices())
+    assert any("valid.tsv: 1 line was left out" in notice for notice in made.notices())
 
 
 def test_one_class_alone_is_refused(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_one_class_alone_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_text_is_refused_in_data_and_in_prediction(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"train.tsv:2: the source is empty"):
+    with pytest.raises(UserError, match=r"train.tsv:2: the text is empty"):
         train(settings(labelled(tmp_path, train="a\tx\n\ty\nb\ty\n")), tmp_path / "run")
     made, _ = train(settings(labelled(tmp_path)), tmp_path / "run")
     with pytest.raises(UserError, match="line:2: the line is empty: there is nothing to classify"):
@@ -108,7 +108,7 @@ def test_classes_are_not_taken_for_unknown_tokens(tmp_path: Path) -> None:
 def test_a_generator_of_other_classes_is_refused(tmp_path: Path) -> None:
     train(settings(labelled(tmp_path)), tmp_path / "run")
     opened = run.load(tmp_path / "run", settings=["data.test=sort"])
-    with pytest.raises(UserError, match="is unknown; there are bad, very good"):
+    with pytest.raises(UserError, match="is unknown; data.train has bad, very good"):
         opened.evaluate("test")
 
 

@@ -10,6 +10,7 @@ import torch
 import regard
 from regard import config
 from regard.data.batches import BatchStream
+from regard.data.examples import InMemory
 from regard.errors import UserError
 from regard.run import Run
 from regard.train import train
@@ -146,7 +147,7 @@ def test_the_batch_that_went_wrong_is_named_when_several_make_an_update() -> Non
     losses = iter([1.0, float("inf")])
     loop = Loop(
         model,
-        BatchStream(lambda epoch: ([[4]], [[4]]), seed=0, batch_size=1),
+        BatchStream(lambda epoch: InMemory([[4]], [[4]]), seed=0, batch_size=1),
         lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum() * next(losses), 1, 0),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
@@ -169,7 +170,7 @@ def test_a_validation_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     )
     loop = Loop(
         torch.nn.Linear(2, 2),
-        BatchStream(lambda epoch: ([[4]], [[4]]), seed=0, batch_size=1),
+        BatchStream(lambda epoch: InMemory([[4]], [[4]]), seed=0, batch_size=1),
         lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
         torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0),
         lambda step: 0.0,
@@ -204,7 +205,7 @@ def test_the_best_weights_are_the_best_score_and_then_the_lower_loss(
     )
     loop = Loop(
         model,
-        BatchStream(lambda epoch: ([[4]], [[4]]), seed=0, batch_size=1),
+        BatchStream(lambda epoch: InMemory([[4]], [[4]]), seed=0, batch_size=1),
         lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,

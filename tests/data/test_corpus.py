@@ -1,0 +1,125 @@
+"""Token ids on disk: the same as in memory, made once, for one state of everything."""
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard import config
+from regard.data.batches import BatchStream
+from regard.data.corpus import cache_folder, make_corpus, open_corpus
+from regard.data.examples import InMemory
+from regard.data.tally import Tally
+from regard.errors import UserError
+from regard.tasks.translate import Translate
+
+ROWS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 70_000), max_size=6), st.lists(st.integers(0, 70_000), max_size=6)
+    ),
+    max_size=20,
+)
+
+
+@given(rows=ROWS)
+def test_what_is_on_disk_is_what_is_in_memory(tmp_path_factory, rows) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        tally = Tally("skip", rows=len(rows), counts={"bad": 2}, places={"bad": ["x:1", "x:2"]})
+        made = make_corpus("key", ((None, *row) for row in rows), tally=tally)
+        again = Tally("skip")
+        opened = open_corpus("key", again)
+    memory = InMemory([s for s, _ in rows], [t for _, t in rows])
+    numbers = np.arange(len(rows))
+    assert opened is not None
+    assert again == tally
+    assert made.rows(numbers) == opened.rows(numbers) == memory.rows(numbers)
+    assert memory.rows(numbers) == ([s for s, _ in rows], [t for _, t in rows])
+    assert opened.lengths(0, len(rows)).tolist() == [[len(s), len(t)] for s, t in rows]
+
+
+def test_a_damaged_copy_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    make_corpus("key", [(None, [1], [2])], tally=Tally("skip", rows=1))
+    (tmp_path / "key" / "source.ids").write_bytes(b"")
+    assert open_corpus("key", Tally("skip")) is None
+    assert not (tmp_path / "key").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
+    with pytest.raises(UserError, match="set REGARD_CACHE to a folder with room"):
+        make_corpus("key", [], tally=Tally("skip"))
+
+
+def translation(folder: Path, *settings: str) -> Translate:
+    words = ["data.train=pairs.tsv", "data.valid=pairs.tsv", "data.test=pairs.tsv"]
+    return Translate(config.load("sort", [*words, f"data.directory={folder}", *settings]))
+
+
+def test_the_copy_is_of_one_state_of_data_tokenizer_and_settings(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "pairs.tsv").write_text("A b\tb a\nc d\td c\n")
+
+    def copies(*settings: str) -> int:
+        translation(tmp_path, *settings).examples("train")
+        return len(list(cache_folder().iterdir()))
+
+    assert copies() == 1
+    assert copies() == 1
+    assert copies("data.max_length=9") == 2
+    assert copies("tokenizer.lowercase=true") == 3
+    (tmp_path / "pairs.tsv").write_text("A b\tb a\nc d\td d\n")
+    assert copies() == 4
+
+
+def test_a_line_with_too_many_tokens_is_named_or_counted(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("a\tb\n" + "a " * 5_000 + "\tb\na\t" + "b " * 9 + "\n")
+    with pytest.raises(UserError, match=r"pairs.tsv:2: the source has 5,000 tokens where data"):
+        translation(tmp_path, "data.max_length=8").check_data()
+    task = translation(tmp_path, "data.max_length=8", "data.on_bad_line=skip")
+    task.check_data()
+    assert task.pairs("test") == [("a", "b")]
+    assert len(task.examples("train")) == 1
+    assert "2 lines were left out" in task.notices()[0]
+    assert "the target has more tokens than data.max_length=8" in task.notices()[0]
+
+
+@given(seed=st.integers(0, 5), epoch=st.integers(0, 2), count=st.integers(1, 200))
+def test_windows_hold_every_example_once(seed: int, epoch: int, count: int) -> None:
+    lengths = np.random.default_rng(count).integers(1, 9, count)
+    examples = InMemory([[4 + n] * m for n, m in enumerate(lengths)], [[5]] * count)
+    stream = BatchStream(lambda number: examples, seed=seed, batch_tokens=40, window=32, block=8)
+    batches = list(stream.epoch(epoch))
+    assert stream.count(epoch) == len(batches)
+    found = [row[0] - 4 for batch in batches for row in batch.source.tolist()]
+    assert sorted(found) == list(range(count))
+    start = len(batches) // 2
+    rest = list(stream.epoch(epoch, start=start))
+    assert [b.source.tolist() for b in rest] == [b.source.tolist() for b in batches[start:]]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch) -> None:
+    """Python's own allocations while a file is read and batched: as many for ten times the lines.
+
+    benchmarks/memory.py measures whole processes, up to ten million lines.
+    """
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    peaks = []
+    for count in (3_000, 30_000):
+        lines = (f"{n % 10} {n % 7} {n % 3}\t{n % 3} {n % 7}\n" for n in range(count))
+        (tmp_path / "pairs.tsv").write_text("".join(lines))
+        (tmp_path / "small.tsv").write_text("1\t1\n")
+        task = translation(tmp_path, "data.valid=small.tsv", "data.test=small.tsv")
+        tracemalloc.start()
+        task.check_data()
+        stream = task.batches()
+        stream._window, stream._block = 1024, 256
+        assert sum(batch.source.size(0) for batch in stream.epoch(0)) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] + 200_000

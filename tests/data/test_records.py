@@ -1,0 +1,221 @@
+"""Files of pairs in every format: read whole, or refused by file and line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.config import Data
+from regard.data.pairs import PairSource
+from regard.data.records import text_lines
+from regard.errors import UserError
+
+PAIRS = [('A man, "here".', "Ein Mann."), ("two dogs", "zwei Hunde"), ("é 漢", "ß")]
+
+
+def source(folder: Path, name: str = "pairs.tsv", **options) -> PairSource:
+    return PairSource(name, "train", Data(directory=str(folder), **options))
+
+
+def read(found: PairSource) -> list[tuple[str, str]]:
+    return [(row.source, row.target) for row in found.rows()]
+
+
+def write(path: Path, text: str | bytes) -> None:
+    raw = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+
+
+def of_lines(side: int) -> str:
+    return "".join(f"{pair[side]}\n" for pair in PAIRS)
+
+
+def csv_field(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+FILES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
+    "parallel": (
+        {"pairs.en": of_lines(0), "pairs.de": of_lines(1)},
+        "pairs",
+        {"source": "en", "target": "de"},
+    ),
+    "parallel, compressed": (
+        {"pairs.en.gz": of_lines(0), "pairs.de.gz": of_lines(1)},
+        "pairs",
+        {"source": "en", "target": "de"},
+    ),
+    "tsv": ({"pairs.tsv": "".join(f"{s}\t{t}\n" for s, t in PAIRS)}, "pairs.tsv", {}),
+    "tsv, found compressed": (
+        {"pairs.tsv.gz": "".join(f"{s}\t{t}\n" for s, t in PAIRS)},
+        "pairs.tsv",
+        {},
+    ),
+    "tsv by number": (
+        {"pairs.txt": "".join(f"{t}\t{s}\tCC-BY\n" for s, t in PAIRS)},
+        "pairs.txt",
+        {"source": "2", "target": "1"},
+    ),
+    "tsv by name": (
+        {"pairs.tsv": "de\tid\ten\n" + "".join(f"{t}\t7\t{s}\n" for s, t in PAIRS)},
+        "pairs.tsv",
+        {"source": "en", "target": "de"},
+    ),
+    "csv by name": (
+        {
+            "pairs.csv": "de,en\r\n"
+            + "".join(f"{csv_field(t)},{csv_field(s)}\r\n" for s, t in PAIRS)
+        },
+        "pairs.csv",
+        {"source": "en", "target": "de"},
+    ),
+    "jsonl": (
+        {"pairs.jsonl": "".join(json.dumps({"source": s, "target": t}) + "\n" for s, t in PAIRS)},
+        "pairs.jsonl",
+        {},
+    ),
+    "jsonl by name": (
+        {"pairs.jsonl.gz": "".join(json.dumps({"b": t, "a": s}) + "\n" for s, t in PAIRS)},
+        "pairs.jsonl",
+        {"source": "a", "target": "b"},
+    ),
+}
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_every_format_gives_the_same_pairs(tmp_path: Path, format: str) -> None:
+    files, name, columns = FILES[format]
+    for file, text in files.items():
+        write(tmp_path / file, text)
+    found = source(tmp_path, name, **columns)
+    assert read(found) == PAIRS
+    assert read(found) == PAIRS  # once more from the start
+    before = found.fingerprint
+    write(next(tmp_path.iterdir()), "another\tone\n")
+    assert source(tmp_path, name, **columns).fingerprint != before
+
+
+def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict(
+        {"en": [s for s, _ in PAIRS], "de": [t for _, t in PAIRS], "n": [1, 2, 3]}
+    )
+    table.to_parquet(tmp_path / "pairs.parquet")
+    table.save_to_disk(tmp_path / "folder")
+    columns = {"source": "en", "target": "de"}
+    for name in ("pairs.parquet", "folder"):
+        assert read(source(tmp_path, name, **columns)) == PAIRS
+        with pytest.raises(UserError, match=r"no column data\.target=fr; it has en, de, n"):
+            read(source(tmp_path, name, source="en", target="fr"))
+    datasets.DatasetDict({"one": table}).save_to_disk(tmp_path / "several")
+    with pytest.raises(UserError, match=r"several sets, one; name one, as in several/one"):
+        read(source(tmp_path, "several", **columns))
+    assert read(source(tmp_path, "several/one", **columns)) == PAIRS
+    write(tmp_path / "broken.parquet", "no")
+    with pytest.raises(UserError, match="is not a Parquet file"):
+        read(source(tmp_path, "broken.parquet", **columns))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "pairs.tsv",
+            "a\tb\nc\n",
+            "pairs.tsv:2: 1 column where 2 are expected (tab-separated: source, target)",
+        ),
+        ("pairs.tsv", "a\tb\tc\n", "pairs.tsv:1: 3 columns where 2"),
+        ("pairs.tsv", "a\tb\n\tc\n", "pairs.tsv:2: the source is empty"),
+        ("pairs.tsv", "a\tb\nc\t \n", "pairs.tsv:2: the target is empty"),
+        ("pairs.tsv", b"a\tb\nc\t\xff\n", "pairs.tsv:2: not UTF-8"),
+        ("pairs.csv", 'a,b\n"c\nd",e,f\n', "pairs.csv:2: 3 columns where 2"),
+        ("pairs.csv", b"a,b\nc,\xff\n", "pairs.csv:2: not UTF-8"),
+        ("pairs.jsonl", '{"source": "a", "target": "b"}\nno\n', "pairs.jsonl:2: not JSON"),
+        ("pairs.jsonl", b'{"source": "\xff", "target": "b"}\n', "pairs.jsonl:1: not UTF-8"),
+        ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1: no text under 'target'"),
+        ("pairs.jsonl", "[]\n", "pairs.jsonl:1: not an object"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, name, text, message: str) -> None:
+    write(tmp_path / name, text)
+    with pytest.raises(UserError) as error:
+        read(source(tmp_path, name))
+    assert message in str(error.value)
+    assert "--on-bad-line skip" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("english", "german", "message"),
+    [
+        ("a\nb\n", "c\n", "en:2: this line has no partner, for"),
+        ("a\n", "c\nd\ne\n", "de:2: this line has no partner, for"),
+        ("a\n\n", "b\nc\n", "en:2: the source is empty"),
+        ("a\nb\n", "c\n  \n", "de:2: the target is empty"),
+        ("a\n", "b\tc\n", "de:1: a tab stands in it"),
+        (b"a\n\xff\n", "b\nc\n", "en:2: not UTF-8"),
+    ],
+)
+def test_parallel_files_that_do_not_match(tmp_path: Path, english, german, message: str) -> None:
+    write(tmp_path / "pairs.en", english)
+    write(tmp_path / "pairs.de", german)
+    with pytest.raises(UserError) as error:
+        read(source(tmp_path, "pairs", source="en", target="de"))
+    assert f"pairs.{message}" in str(error.value)
+
+
+def test_a_missing_partner_is_no_line_to_skip(tmp_path: Path) -> None:
+    write(tmp_path / "pairs.en", "a\nb\n")
+    write(tmp_path / "pairs.de", "c\n")
+    with pytest.raises(UserError, match="has no partner"):
+        read(source(tmp_path, "pairs", source="en", target="de", on_bad_line="skip"))
+
+
+def test_columns_that_are_not_there(tmp_path: Path) -> None:
+    write(tmp_path / "pairs.tsv", "en\tde\na\tb\n")
+    with pytest.raises(
+        UserError, match=r"no column data\.source='fr'; there is en, de \(its first"
+    ):
+        read(source(tmp_path, source="fr", target="de"))
+    with pytest.raises(UserError, match=r"no column data\.target='3'; there is 2 of them"):
+        read(source(tmp_path, source="1", target="3"))
+
+
+def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
+    write(tmp_path / "pairs.tsv", "a\tb\nc\nd\te\n\tf\n" + "x\n" * 6)
+    found = source(tmp_path, on_bad_line="skip")
+    assert read(found) == [("a", "b"), ("d", "e")]
+    assert found.tally.left_out == 8
+    columns, empty = found.tally.reasons()
+    assert columns.startswith("7 where 1 column where 2")
+    assert columns.endswith("pairs.tsv:8, …)")
+    assert empty.startswith("1 where the source is empty (")
+    read(found)
+    assert found.tally.left_out == 8  # not counted twice
+
+
+def test_a_broken_or_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 9999)[:-20])
+    with pytest.raises(UserError, match=r"pairs.tsv.gz cannot be read"):
+        read(source(tmp_path))
+    with pytest.raises(UserError, match=r"neither a generator \(sort, .*\) nor a file: .*nothing "):
+        read(source(tmp_path, "nothing"))
+    with pytest.raises(UserError, match=r"nor .*nothing.en and .*nothing.de \(--data"):
+        read(source(tmp_path, "nothing", source="en", target="de"))
+
+
+def test_a_generator_needs_room_for_its_shortest_sequence() -> None:
+    with pytest.raises(UserError, match="max_length=1 is less than the 2 digits"):
+        read(PairSource("sort", "train", Data(max_length=1)))
+
+
+def test_no_line_is_gained_or_lost() -> None:
+    def lines(raw: bytes) -> list[str]:
+        return list(text_lines(raw.splitlines(keepends=True) if raw else [], name="x"))
+
+    assert lines(b"a\n\nb") == ["a", "", "b"]
+    assert lines("a\u2028b\n".encode()) == ["a\u2028b"]
+    assert lines(b"") == []
+    assert lines(b"\xef\xbb\xbf3 1\n") == ["3 1"]
+    with pytest.raises(UserError, match="x:2: not UTF-8 text; save"):
+        lines(b"a\n\xff\n")

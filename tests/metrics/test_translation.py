@@ -1,0 +1,77 @@
+"""BLEU written out equals sacrebleu's; languages are cut into words as they should be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+
+from regard.errors import UserError
+from regard.metrics.bleu import bleu
+from regard.metrics.translation import MAKERS, signatures, tokenizer_of, translation_scores
+
+REFERENCES = [
+    "Ein Mann in einem blauen Hemd steht auf einer Leiter und putzt ein Fenster.",
+    "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
+    "Mehrere Männer mit Schutzhelmen bedienen ein Antriebsradsystem.",
+]
+HYPOTHESES = [
+    "Ein Mann in blauem Hemd steht auf einer Leiter und putzt das Fenster.",
+    "Zwei junge Männer sind im Freien in der Nähe von Büschen , Büschen .",
+    "mehrere Männer mit Helmen bedienen ein System.",
+]
+
+
+def ours(hypotheses: list[str], references: list[str]) -> float:
+    cut = BLEU().tokenizer
+    return bleu([cut(one).split() for one in hypotheses], [cut(one).split() for one in references])
+
+
+def test_bleu_written_out_equals_sacrebleu_on_real_outputs() -> None:
+    theirs = BLEU().corpus_score(HYPOTHESES, [REFERENCES])
+    mine = ours(HYPOTHESES, REFERENCES)
+    assert mine.score == pytest.approx(theirs.score, abs=1e-9)
+    assert mine.precisions == pytest.approx(theirs.precisions)
+    assert mine.brevity_penalty == pytest.approx(theirs.bp)
+    assert (mine.length, mine.reference_length) == (theirs.sys_len, theirs.ref_len)
+
+
+SENTENCE = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=9).map(" ".join)
+
+
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=6))
+def test_bleu_written_out_equals_sacrebleu_on_anything(pairs) -> None:
+    hypotheses, references = map(list, zip(*pairs, strict=True))
+    theirs = BLEU().corpus_score(hypotheses, [references]).score
+    assert ours(hypotheses, references).score == pytest.approx(theirs, abs=1e-9)
+
+
+def test_a_perfect_translation_scores_100_and_0_errors() -> None:
+    scores = translation_scores(REFERENCES, REFERENCES, language="de")
+    assert scores == pytest.approx({"bleu": 100, "bleu_lc": 100, "chrf": 100, "ter": 0})
+    lowered = translation_scores([one.lower() for one in REFERENCES], REFERENCES, language="de")
+    assert lowered["bleu_lc"] == pytest.approx(100)
+    assert lowered["bleu"] < 80
+
+
+def test_chinese_is_cut_into_characters_and_german_into_words() -> None:
+    assert [tokenizer_of(one) for one in ("zh", "zh-CN", "ZH_tw", "de", "")] == [
+        "zh",
+        "zh",
+        "zh",
+        "13a",
+        "13a",
+    ]
+    one, other = ["我喜欢这本书因为它很好"], ["我喜欢那本书因为它很好"]
+    assert translation_scores(one, other, language="zh", names=["bleu"])["bleu"] > 50
+    assert translation_scores(one, other, language="de", names=["bleu"])["bleu"] < 10
+    assert "tok:zh" in signatures("zh")["bleu_signature"]
+    assert signatures("de")["bleu_lc_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
+
+
+def test_a_language_that_needs_a_package_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(language: str) -> BLEU:
+        raise RuntimeError("Japanese tokenization requires extra dependencies")
+
+    monkeypatch.setitem(MAKERS, "bleu", missing)
+    with pytest.raises(UserError, match=r"BLEU of ja needs .* pip install 'sacrebleu\[ja\]'"):
+        translation_scores(["a"], ["a"], language="ja", names=["bleu"])
