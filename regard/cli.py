@@ -4,7 +4,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -14,6 +14,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.run import Run
+    from regard.tasks import Prediction
     from regard.tasks.check import SplitReport
 
 app = typer.Typer(
@@ -49,8 +50,8 @@ Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
 ]
 Strategy = Annotated[
-    Literal["greedy", "beam"] | None,
-    typer.Option(help="The best token each time, or the best sequences of a beam."),
+    Literal["greedy", "beam", "sample"] | None,
+    typer.Option(help="The best token each time, the best sequences of a beam, or a draw."),
 ]
 Beam = Annotated[
     int | None, typer.Option(help="Hypotheses kept for each line; asks for beam search.")
@@ -60,6 +61,21 @@ LengthPenalty = Annotated[
     typer.Option(help="α: log-probabilities are divided by ((5 + length) / 6)^α."),
 ]
 MaxNewTokens = Annotated[int | None, typer.Option(help="Where to stop a line that does not end.")]
+MinLengthRatio = Annotated[
+    float | None, typer.Option(help="The fewest tokens of an output, for each of its source.")
+]
+MaxLengthRatio = Annotated[
+    float | None, typer.Option(help="The most; then it must end. 0 for no such limit.")
+]
+NoRepeatNgram = Annotated[
+    int | None, typer.Option(help="Write no stretch of so many tokens twice.")
+]
+Together = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ensemble", metavar="RUN", help="Write together with this run too; may be repeated."
+    ),
+]
 
 
 def _print_version(asked: bool) -> bool:
@@ -186,16 +202,27 @@ def evaluate(
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     max_new_tokens: MaxNewTokens = None,
+    min_length_ratio: MinLengthRatio = None,
+    max_length_ratio: MaxLengthRatio = None,
+    no_repeat_ngram: NoRepeatNgram = None,
+    ensemble: Together = None,
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Score a run on its held-out data."""
     settings = [*(settings or ()), *_bad_line_setting(on_bad_line)]
     opened = _open(run, device, data, settings)
+    together = opened.together_with([_open(other, device) for other in ensemble or ()])
     decoding = _given(
-        strategy=strategy, beam=beam, length_penalty=length_penalty, max_new_tokens=max_new_tokens
+        strategy=strategy,
+        beam=beam,
+        length_penalty=length_penalty,
+        max_new_tokens=max_new_tokens,
+        min_length_ratio=min_length_ratio,
+        max_length_ratio=max_length_ratio,
+        no_repeat_ngram=no_repeat_ngram,
     )
-    result = opened.evaluate(split, **decoding)
+    result = together.evaluate(split, **decoding)
     for sentence in opened.notices():
         _tell(sentence)
     if as_json:
@@ -225,40 +252,102 @@ def predict(
         int | None, typer.Option(help="Outputs a line, with tabs between them.")
     ] = None,
     max_new_tokens: MaxNewTokens = None,
+    min_length_ratio: MinLengthRatio = None,
+    max_length_ratio: MaxLengthRatio = None,
+    no_repeat_ngram: NoRepeatNgram = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of sampling: below 1 the likely tokens become likelier.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from so many of the best tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the fewest with this much probability.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Draw from those at least so likely, beside the best.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of what is drawn.")] = None,
+    prefix: Annotated[str, typer.Option(help="What every output begins with.")] = "",
+    align: Annotated[
+        bool,
+        typer.Option("--align", help="After a tab, which words come from which: 0-0 1-2."),
+    ] = False,
+    ensemble: Together = None,
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
-    """A line in, a line out, in order.
+    """A line in, a line out, in order; each as soon as it may.
 
     For example: echo "3 1 2" | regard predict runs/sort
     """
-    from regard.data.records import read_text, text_lines
+    from regard.stream import arriving
 
-    opened = _open(run, device)
+    opened = _open(run, device).together_with([_open(other, device) for other in ensemble or ()])
     decoding = _given(
         strategy=strategy,
         beam=beam,
         length_penalty=length_penalty,
         n_best=n_best,
         max_new_tokens=max_new_tokens,
+        min_length_ratio=min_length_ratio,
+        max_length_ratio=max_length_ratio,
+        no_repeat_ngram=no_repeat_ngram,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        seed=seed,
     )
-    if file is None and sys.stdin is not None and sys.stdin.isatty():
-        _tell("Write a line an input, then end with Ctrl-D.")
-    name = "standard input" if file is None else str(file)
+    opened.decode(decoding)  # a wrong option is refused before anything is read
     if file is None and sys.stdin is None:
         raise UserError("standard input is closed; give a FILE.")
-    lines = list(text_lines(sys.stdin.buffer, name=name) if file is None else read_text(file))
-    found = opened.predictions(lines, decoding=decoding, name=name)
+    if file is None and sys.stdin.isatty():
+        _tell("Write a line an input; end with Ctrl-D.")
+    done = empty = 0
+    found: list[Any] = []
+    for name, lines in arriving(file):
+        predictions = opened.predictions(
+            lines, decoding=decoding, name=name, first=done, prefix=prefix, aligned=align
+        )
+        done += len(predictions)
+        empty += sum(not one.outputs for one in predictions)
+        if as_json:
+            found += [_as_json(one) for one in predictions]
+        else:
+            _print_at_once(
+                "\t".join([*one.outputs, *_pharaoh(one.alignment)]) for one in predictions
+            )
     if as_json:
-        _print_json({"predictions": [vars(one) for one in found]})
-    else:
-        for one in found:
-            print("\t".join(one.outputs))
-    empty = sum(not one.outputs for one in found)
+        _print_json({"predictions": found})
+    for sentence in opened.notices():
+        _tell(sentence)
     _tell(
-        f"{len(found):,} line{'s' if len(found) != 1 else ''}"
-        + (f", {empty:,} of them empty" if empty else "")
+        f"{done:,} line{'s' if done != 1 else ''}" + (f", {empty:,} of them empty" if empty else "")
     )
+
+
+def _print_at_once(lines: Iterable[str]) -> None:
+    """Write lines and hold none back."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _end_quietly()
+
+
+def _end_quietly() -> NoReturn:
+    """The reader of our output has gone: nobody is left to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141)
+
+
+def _pharaoh(alignment: list[tuple[int, int]] | None) -> list[str]:
+    """Pairs of words as the field writes them."""
+    return [] if alignment is None else [" ".join(f"{one}-{other}" for one, other in alignment)]
+
+
+def _as_json(prediction: "Prediction") -> dict[str, Any]:
+    return {name: value for name, value in vars(prediction).items() if value is not None}
 
 
 @app.command()
@@ -423,9 +512,8 @@ def main() -> None:
             sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
-    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
+    except BrokenPipeError:
+        _end_quietly()
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}.")
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ import contextlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from regard import config as configuration
 from regard.config import Config, Decode
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
+from regard.decoding import Ensemble
 from regard.errors import UserError
 from regard.nn import Trace
 from regard.tasks import TASKS, Prediction, Task
@@ -48,12 +49,46 @@ class Run:
         return [one.text for one in self.predictions(lines, decoding=decoding)]
 
     def predictions(
-        self, lines: Sequence[str], *, decoding: dict[str, Any] | None = None, name: str = "line"
+        self,
+        lines: Sequence[str],
+        *,
+        decoding: dict[str, Any] | None = None,
+        name: str = "line",
+        first: int = 0,
+        prefix: str = "",
+        aligned: bool = False,
     ) -> list[Prediction]:
-        """The n_best outputs for each line, with their scores."""
+        """The n_best outputs for each line, with their scores.
+
+        prefix: what every output begins with. aligned: with the source words of each output word.
+        name and first: what the lines are called in a message, and how many went before these.
+        """
         return self.task.predict(
-            self.model, lines, engine=self.engine, decode=self.decode(decoding or {}), name=name
+            self.model,
+            lines,
+            engine=self.engine,
+            decode=self.decode(decoding or {}),
+            name=name,
+            first=first,
+            prefix=prefix,
+            aligned=aligned,
         )
+
+    def together_with(self, others: Sequence["Run"]) -> "Run":
+        """A run whose outputs are written by the models of all of these: they have one vocabulary.
+
+        Its weights are not changed, and its own tokenizers and ways of decoding are used.
+        """
+        for other in others:
+            if other.config.task != "translate" or self.config.task != "translate":
+                raise UserError("An ensemble is of runs of task=translate.")
+            if other.task.files != self.task.files:
+                raise UserError(
+                    f"{other.path} has another vocabulary than {self.path}: runs can write "
+                    f"together if their tokenizers are the same."
+                )
+        models = [self.model, *(other.model for other in others)]
+        return replace(self, model=Ensemble(models) if others else self.model)
 
     def decode(self, changes: dict[str, Any]) -> Decode:
         """The run's way of decoding, with changes; to name a beam is to ask for beam search."""
@@ -62,10 +97,7 @@ class Run:
             if ignored:
                 raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
             changes = {"beam": changes["n_best"]} | changes if changes else {}
-        beams = sorted({"beam", "length_penalty", "n_best"} & changes.keys())
-        if beams and changes.get("strategy") == "greedy":
-            raise UserError(f"{beams[0]} goes with beam search, and strategy=greedy was asked for.")
-        strategy = {"strategy": "beam"} if beams else {}
+        strategy = _strategy(changes)
         values = self.config.model_dump()
         values["decode"] |= strategy | changes
         return configuration.validate(values, where=str(self.path)).decode
@@ -101,6 +133,23 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""
         return read_metrics(self.path)
+
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+
+
+def _strategy(changes: dict[str, Any]) -> dict[str, str]:
+    """The way of decoding that some options belong to, if it is not named."""
+    given = changes.get("strategy")
+    drawn = [name for name in SAMPLING if name in changes]
+    several = ("n_best",) if given != "sample" and not drawn else ()
+    beams = [name for name in ("beam", "length_penalty", *several) if name in changes]
+    for names, wanted, what in ((beams, "beam", "beam search"), (drawn, "sample", "sampling")):
+        if names and given not in (None, wanted):
+            raise UserError(f"{names[0]} goes with {what}, and strategy={given} was asked for.")
+    if beams and drawn:
+        raise UserError(f"{beams[0]} goes with beam search and {drawn[0]} with sampling.")
+    return {"strategy": "beam"} if beams else {"strategy": "sample"} if drawn else {}
 
 
 def load(

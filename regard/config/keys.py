@@ -316,8 +316,10 @@ class Train(Section):
 class Decode(Section):
     """How sequences are found, given next-token scores."""
 
-    strategy: Literal["greedy", "beam"] = Field(
-        "greedy", description="the best token each time, or the best sequences of a beam"
+    strategy: Literal["greedy", "beam", "sample"] = Field(
+        "greedy",
+        description="the best token each time, the best sequences of a beam, or tokens drawn by "
+        "their probability",
     )
     beam: int = Field(4, ge=1, le=1_000, description="hypotheses kept for each line by beam search")
     length_penalty: float = Field(
@@ -327,10 +329,30 @@ class Decode(Section):
     max_new_tokens: int = Field(
         64, ge=1, le=100_000, description="where to stop a line that does not end"
     )
+    min_length_ratio: float = Field(
+        0.0, ge=0, le=100, description="the fewest tokens of an output, for each of its source"
+    )
+    max_length_ratio: float = Field(
+        0.0, ge=0, le=1_000, description="the most, after which it must end; 0 for no such limit"
+    )
+    no_repeat_ngram: int = Field(
+        0, ge=0, le=1_000, description="no stretch of so many tokens is written twice; 0 allows it"
+    )
+    temperature: float = Field(
+        1.0, gt=0, le=100, description="of sampling: below 1 the likely tokens become likelier"
+    )
+    top_k: int = Field(0, ge=0, description="draw from so many of the best tokens; 0 from all")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="draw from the fewest tokens that have this much probability"
+    )
+    min_p: float = Field(
+        0.0, ge=0, le=1, description="draw from tokens at least so likely, as a share of the best"
+    )
+    seed: int = Field(0, ge=0, lt=2**31, description="of what is drawn")
 
     @model_validator(mode="after")
     def _no_more_than_the_beam(self) -> "Decode":
-        kept = self.beam if self.strategy == "beam" else 1
+        kept = {"greedy": 1, "beam": self.beam, "sample": 1_000}[self.strategy]
         if self.n_best > kept:
             raise ValueError(
                 f"n_best={self.n_best} is more than the {kept} that {self.strategy} keeps"

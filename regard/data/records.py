@@ -87,20 +87,20 @@ def _suffix(path: Path) -> str:
     return path.with_suffix("").suffix if path.suffix == COMPRESSED else path.suffix
 
 
-def numbered_lines(file: Iterable[bytes]) -> Iterator[tuple[int, str]]:
+def numbered_lines(file: Iterable[bytes], *, first: int = 0) -> Iterator[tuple[int, str]]:
     """The lines of a stream with their numbers; what is not UTF-8 is marked (see `_broken`).
 
-    Only a line feed ends a line, so that none is gained or lost.
+    Only a line feed ends a line, so that none is gained or lost. first: lines that went before.
     """
-    for number, raw in enumerate(file, start=1):
+    for number, raw in enumerate(file, start=first + 1):
         text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
         line = text.removesuffix(b"\n").removesuffix(b"\r")
         yield number, line.decode("utf-8", errors="surrogateescape")
 
 
-def text_lines(file: Iterable[bytes], *, name: str) -> Iterator[str]:
+def text_lines(file: Iterable[bytes], *, name: str, first: int = 0) -> Iterator[str]:
     """The lines of a stream that must all be UTF-8."""
-    for number, line in numbered_lines(file):
+    for number, line in numbered_lines(file, first=first):
         if _broken(line):
             raise UserError(f"{name}:{number}: not UTF-8 text; save the file as UTF-8.")
         yield line

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rules import Rules
 from regard.decoding.stepper import Stepper, without
 
 
@@ -31,22 +32,27 @@ def beam_search(
     alpha: float = 0.6,
     n_best: int = 1,
     never: Sequence[int] = (),
+    rules: Rules | None = None,
 ) -> list[list[Hypothesis]]:
     """For each source the n_best hypotheses, best first.
 
     Each step extends the `beam` hypotheses of a source by every token and ranks all of these
     together by log-probability. Of the first `beam`, those that end are finished; the best `beam`
     that go on are kept. A source is done when no hypothesis that goes on could still enter its
-    n_best: log-probabilities only fall, so log p / penalty(max_new_tokens) is the most that one can
-    reach. What is still going at max_new_tokens stands beside the finished ones.
+    n_best: log-probabilities only fall, so log p / penalty(the most tokens) is the most that one
+    can reach. What is still going at max_new_tokens stands beside the finished ones.
 
     never: tokens that are not written, whatever their score, such as padding.
+    rules: what else may not be written; probabilities stay what they are without the rules.
     """
     if n_best > beam:
         raise ValueError(f"n_best={n_best} is more than beam={beam}")
     B, device = source.size(0), source.device
     results: list[list[Hypothesis]] = [[] for _ in range(B)]
-    most = length_penalty(max_new_tokens, alpha)
+    most = [
+        length_penalty(rules.most_tokens(max_new_tokens, n) if rules else max_new_tokens, alpha)
+        for n in range(B)
+    ]
 
     # One row a source at first; `beam` rows a source after the first step.
     state = stepper.start(source)
@@ -58,8 +64,13 @@ def beam_search(
     for length in range(1, max_new_tokens + 1):
         scores, state = stepper.step(tokens, state)
         N, width = total.shape
+        scores = without(scores, never).float()
+        normaliser = scores.logsumexp(-1, keepdim=True)  # R 1
+        if rules is not None:
+            sources = torch.tensor(going, device=device).repeat_interleave(width)
+            scores = rules(scores, prefix.flatten(0, 1), sources)
         # `beam` may end at once; as many must remain to go on.
-        ranked, parents, nexts = _best_extensions(without(scores, never), total, 2 * beam)
+        ranked, parents, nexts = _best_extensions(scores, normaliser, total, 2 * beam)
         ends = nexts == end
 
         for n, rank in ends[:, :beam].nonzero().tolist():
@@ -84,7 +95,9 @@ def beam_search(
         )
 
         best = total[:, 0].tolist()
-        remaining = [n for n in range(N) if not _done(results[going[n]], best[n] / most, n_best)]
+        remaining = [
+            n for n in range(N) if not _done(results[going[n]], best[n] / most[going[n]], n_best)
+        ]
         if not remaining:
             going = []
             break
@@ -97,21 +110,24 @@ def beam_search(
     for n, sentence in enumerate(going):
         for value, ids in zip(total[n].tolist(), prefix[n].tolist(), strict=True):
             if value > -torch.inf:
-                results[sentence].append(Hypothesis(ids, value / most, value, False))
+                score = value / length_penalty(max_new_tokens, alpha)
+                results[sentence].append(Hypothesis(ids, score, value, False))
     return [sorted(found, key=lambda one: -one.score)[:n_best] for found in results]
 
 
 def _best_extensions(
-    scores: Float[Tensor, "R V"], total: Float[Tensor, "N W"], count: int
+    scores: Float[Tensor, "R V"],
+    normaliser: Float[Tensor, "R 1"],
+    total: Float[Tensor, "N W"],
+    count: int,
 ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]:
     """Of all hypotheses (W a source) and all tokens, the best: log-probability, parent, token.
 
     None can be among the best `count` of its source that is not among those of its own row; so
     rows are cut first, by scores that need not be normalised for that.
     """
-    scores = scores.float()
     best, tokens = top(scores, min(count, scores.size(1)))  # R C
-    following = best - scores.logsumexp(-1, keepdim=True)  # R C: log-probabilities
+    following = best - normaliser  # R C: log-probabilities
     (N, W), C = total.shape, best.size(1)
     extended = (total[:, :, None] + following.view(N, W, C)).flatten(1)  # N W·C
     ranked, places = extended.topk(min(count, W * C))

@@ -1,13 +1,22 @@
-"""Greedy decoding: the best next token, again and again."""
+"""One token after another: the best each time, or one that is drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rules import Rules
 from regard.decoding.stepper import Stepper, without
+
+Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, "R"]], Int[Tensor, "R"]]
+"""(log-probabilities, which sources they belong to) -> a token a row."""
+
+
+def best(scores: Float[Tensor, "R V"], rows: Int[Tensor, "R"]) -> Int[Tensor, "R"]:
+    """The likeliest token."""
+    return scores.argmax(dim=-1)
 
 
 @torch.inference_mode()
@@ -19,10 +28,13 @@ def greedy(
     end: int,
     max_new_tokens: int,
     never: Sequence[int] = (),
+    rules: Rules | None = None,
+    choose: Choose = best,
 ) -> list[Hypothesis]:
     """yₜ = argmax p(y | y₁ … yₜ₋₁, source), until `end`; rows that have ended leave the batch.
 
     never: tokens that are not written, whatever their score, such as padding.
+    choose: another way to take the next token, such as a draw.
     """
     B, device = source.size(0), source.device
     found = torch.full((B, max_new_tokens), end, device=device)  # B T
@@ -33,9 +45,11 @@ def greedy(
     state = stepper.start(source)
     for position in range(max_new_tokens):
         scores, state = stepper.step(tokens, state)
-        best, tokens = without(scores, never).float().log_softmax(-1).max(-1)
+        log_p = without(scores, never).float().log_softmax(-1)  # R V
+        allowed = log_p if rules is None else rules(log_p, found[going, :position], going)
+        tokens = choose(allowed, going)
         found[going, position] = tokens
-        log_probability[going] += best
+        log_probability[going] += log_p.gather(1, tokens[:, None])[:, 0]
         ended = tokens == end
         if bool(ended.any()):
             finished[going[ended]] = True

@@ -21,7 +21,7 @@ from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
 from regard.tasks.pair_task import Encoded, PairTask
-from regard.tasks.task import Prediction, checked_lines
+from regard.tasks.task import Prediction, checked_lines, only_translate
 from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
@@ -67,11 +67,11 @@ class Classify(PairTask):
         if files is None:
             train = self.sources["train"]
             self.tokenizer = Tokenizer.train(
-                (row.source for row in train.rows(seed=config.seed)),
+                (row.source for row in train.rows()),
                 kind=config.tokenizer.kind,
                 **config.tokenizer.options,
             )
-            self.labels = sorted({row.target for row in train.rows(seed=config.seed)})
+            self.labels = sorted({row.target for row in train.rows()})
         else:
             self.tokenizer = Tokenizer.read(files, self.FILES[0])
             self.labels = _read_labels(files, self.FILES[1])
@@ -152,9 +152,13 @@ class Classify(PairTask):
         engine: Engine,
         decode: Decode | None = None,
         name: str = "line",
+        first: int = 0,
+        prefix: str = "",
+        aligned: bool = False,
     ) -> list[Prediction]:
         """The n_best classes of each line, with their probabilities."""
-        checked_lines(lines, self.check, name=name)
+        only_translate(self.config.task, prefix=prefix, aligned=aligned)
+        checked_lines(lines, self.check, name=name, first=first)
         best = (decode or self.config.decode).n_best
         if best > len(self.labels):
             raise UserError(f"n_best={best} is more than the {len(self.labels)} classes there are.")

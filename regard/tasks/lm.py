@@ -17,7 +17,14 @@ from regard.data.tokenizer import END, UNKNOWN, Tokenizer
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
-from regard.tasks.task import Prediction, Task, checked_lines, refuse_unknown, unknown_tokens
+from regard.tasks.task import (
+    Prediction,
+    Task,
+    checked_lines,
+    only_translate,
+    refuse_unknown,
+    unknown_tokens,
+)
 from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
@@ -77,7 +84,7 @@ class LanguageModelling(Task):
         return [
             sentence
             for split, ids in self._ids.items()
-            for sentence in unknown_tokens(split, int((ids == UNKNOWN).sum()), len(ids))
+            for sentence in unknown_tokens(f"data.{split}", int((ids == UNKNOWN).sum()), len(ids))
         ]
 
     def text(self, split: Split) -> Int[np.ndarray, "N"]:
@@ -140,11 +147,16 @@ class LanguageModelling(Task):
         engine: Engine,
         decode: Decode | None = None,
         name: str = "line",
+        first: int = 0,
+        prefix: str = "",
+        aligned: bool = False,
     ) -> list[Prediction]:
         """Each line written on to its end; an empty one is begun anew."""
-        checked_lines(lines, self.check, name=name)
+        only_translate(self.config.task, prefix=prefix, aligned=aligned)
+        checked_lines(lines, self.check, name=name, first=first)
         prompts = self.tokenizer.encode(list(lines))
-        found = write(model, prompts, self._prompt, decode or self.config.decode, engine)
+        way = decode or self.config.decode
+        found = write(model, prompts, self._prompt, way, engine, first=first)
         return [
             Prediction(
                 line,

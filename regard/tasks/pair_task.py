@@ -52,6 +52,7 @@ class PairTask(Task):
         }
         self._examples: dict[Split, Examples] = {}
         self._pairs: dict[Split, list[Pair]] = {}
+        self._read_tokens = self._read_unknown = 0
 
     @property
     def fingerprint(self) -> str:
@@ -69,8 +70,13 @@ class PairTask(Task):
                 reasons = "; ".join(tally.reasons())
                 lines = "line was" if tally.left_out == 1 else "lines were"
                 found.append(f"{source.path}: {tally.left_out:,} {lines} left out: {reasons}.")
-            found += unknown_tokens(split, tally.unknown, tally.tokens)
-        return found
+            found += unknown_tokens(f"data.{split}", tally.unknown, tally.tokens)
+        return found + unknown_tokens("the input", self._read_unknown, self._read_tokens)
+
+    def count_read(self, rows: Sequence[Ids]) -> None:
+        """Remember how much of what was given to predict is unknown, to say so."""
+        self._read_tokens += sum(map(len, rows))
+        self._read_unknown += sum(row.count(UNKNOWN) for row in rows)
 
     @abstractmethod
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
@@ -168,8 +174,13 @@ class PairTask(Task):
         )
 
     def check(self, line: str, *, where: str) -> None:
-        """Refuse a line that the model cannot read whole."""
-        refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
+        """Refuse a line that the model cannot read whole.
+
+        Pieces are made for any text, and a character that they lack is one <unk> in it; where
+        tokens are words or characters, an unknown one is more likely a mistake.
+        """
+        if self.config.tokenizer.kind in ("words", "chars"):
+            refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show((source for source, _ in self.pairs("test")), fits)

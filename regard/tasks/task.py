@@ -15,6 +15,7 @@ from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.nn import Trace
+from regard.tasks.alignment import Alignment
 from regard.training.engine import Engine
 from regard.training.loop import Batches, Carried
 from regard.training.loss import Sums
@@ -30,6 +31,8 @@ class Prediction:
     input: str
     outputs: list[str]
     scores: list[float]
+    alignment: Alignment | None = None
+    """Of the best output, where it was asked for."""
 
     @property
     def text(self) -> str:
@@ -132,8 +135,15 @@ class Task(ABC):
         engine: Engine,
         decode: Decode | None = None,
         name: str = "line",
+        first: int = 0,
+        prefix: str = "",
+        aligned: bool = False,
     ) -> list[Prediction]:
-        """A prediction a line, in order; every line is checked before the first is predicted."""
+        """A prediction a line, in order; every line is checked before the first is predicted.
+
+        first: how many lines went before these. prefix: what every output begins with. aligned:
+        with the words of the source that each word of the output comes from.
+        """
 
     @abstractmethod
     def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
@@ -167,11 +177,20 @@ class Task(ABC):
         return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 
-def checked_lines(lines: Sequence[str], check: Callable[..., None], *, name: str) -> list[int]:
+def only_translate(task: str, *, prefix: str, aligned: bool) -> None:
+    """Refuse what takes a source to read and an output to write."""
+    if prefix or aligned:
+        option = "prefix" if prefix else "align"
+        raise UserError(f"{option} is for task=translate; this run's task is {task}.")
+
+
+def checked_lines(
+    lines: Sequence[str], check: Callable[..., None], *, name: str, first: int = 0
+) -> list[int]:
     """The numbers of the lines that are not empty; each has been checked by its place."""
     if isinstance(lines, str):
         raise TypeError("predict takes a list of lines, not one string")
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first + 1):
         check(line, where=f"{name}:{number}")
     return [number for number, line in enumerate(lines) if line.split()]
 
@@ -184,9 +203,9 @@ def refuse_unknown(token: str | None, known: str, *, where: str) -> None:
         )
 
 
-def unknown_tokens(split: Split, unknown: int, tokens: int) -> list[str]:
-    """A sentence on the tokens of a split that have no id of their own, if there are any."""
+def unknown_tokens(where: str, unknown: int, tokens: int) -> list[str]:
+    """A sentence on the tokens of a text that have no id of their own, if there are any."""
     if not unknown:
         return []
     count = f"{unknown:,} of {tokens:,} tokens"
-    return [f"data.{split}: {count} are not in the vocabulary, and are read as <unk>."]
+    return [f"{where}: {count} are not in the vocabulary, and are read as <unk>."]

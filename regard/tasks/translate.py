@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import Tensor
 
 from regard.config import WRITTEN, Config, Decode
-from regard.data.batches import Batch, Collate, collate, source_batch
+from regard.data.batches import Batch, Collate, collate, pad, source_batch
 from regard.data.examples import Ids
 from regard.data.records import Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
-from regard.decoding import Hypothesis, greedy
+from regard.decoding import Ensemble, Hypothesis, Stepper, greedy
 from regard.errors import UserError
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
@@ -20,6 +21,7 @@ from regard.metrics.translation import signatures, translation_scores
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
+from regard.tasks.alignment import Alignment, align, attended
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, checked_lines
 from regard.tasks.writing import write
@@ -49,11 +51,11 @@ class Translate(PairTask):
     def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         settings, train = self.config.tokenizer, self.sources["train"]
         sides = [
-            (row.source for row in train.rows(seed=self.config.seed)),
-            (row.target for row in train.rows(seed=self.config.seed)),
+            (row.source for row in train.rows()),
+            (row.target for row in train.rows()),
         ]
         if settings.joint:
-            rows = train.rows(seed=self.config.seed)
+            rows = train.rows()
             sides = [(text for row in rows for text in (row.source, row.target))]
         found = [
             Tokenizer.train(texts, kind=kind, **settings.options)
@@ -110,7 +112,7 @@ class Translate(PairTask):
 
     def evaluate(
         self,
-        model: EncoderDecoder,
+        model: EncoderDecoder | Ensemble,
         split: Split,
         *,
         engine: Engine,
@@ -168,25 +170,61 @@ class Translate(PairTask):
 
     def predict(
         self,
-        model: EncoderDecoder,
+        model: Stepper,
         lines: Sequence[str],
         *,
         engine: Engine,
         decode: Decode | None = None,
         name: str = "line",
+        first: int = 0,
+        prefix: str = "",
+        aligned: bool = False,
     ) -> list[Prediction]:
-        filled = checked_lines(lines, self.check, name=name)
+        filled = checked_lines(lines, self.check, name=name, first=first)
         decode = decode or self.config.decode
         ids = self.tokenizer.encode([lines[number] for number in filled])
-        found = dict(zip(filled, self._decode(model, ids, decode, engine), strict=True))
+        self.count_read(ids)
+        begins = self.target_tokenizer.encode([prefix]) * len(ids) if prefix else None
+        written = self._decode(model, ids, decode, engine, prefixes=begins, first=first)
+        found = dict(zip(filled, written, strict=True))
+        alignments: dict[int, Alignment] = {}
+        if aligned:
+            outputs = [hypotheses[0].tokens for hypotheses in written]
+            alignments = dict(zip(filled, self._align(model, ids, outputs, engine), strict=True))
         return [
             Prediction(
                 line,
                 [self.target_tokenizer.decode(one.tokens) for one in found.get(number, [])],
                 [one.score for one in found.get(number, [])],
+                alignments.get(number, []) if aligned else None,
             )
             for number, line in enumerate(lines)
         ]
+
+    def _align(
+        self, model: Stepper, sources: list[Ids], outputs: list[Ids], engine: Engine
+    ) -> list[Alignment]:
+        """Which words of its source each output comes from; of an ensemble, to its first member."""
+        reader = model.members[0] if isinstance(model, Ensemble) else model
+        found = []
+        for source, output in zip(sources, outputs, strict=True):
+            weights = attended(
+                cast(Callable[..., Tensor], reader),
+                source_batch([source]).to(engine.device),
+                pad([[START, *output]]).to(engine.device),
+            )
+            if weights is None:
+                raise UserError("align needs a model that attends to its source.")
+            found.append(
+                align(
+                    weights[0],
+                    source,
+                    output,
+                    source_text=self.tokenizer.decode,
+                    output_text=self.target_tokenizer.decode,
+                )
+            )
+        return found
 
     def check(self, line: str, *, where: str) -> None:
         super().check(line, where=where)
@@ -198,7 +236,14 @@ class Translate(PairTask):
             )
 
     def _decode(
-        self, model: EncoderDecoder, sources: list[Ids], decode: Decode, engine: Engine
+        self,
+        model: Stepper,
+        sources: list[Ids],
+        decode: Decode,
+        engine: Engine,
+        *,
+        prefixes: Sequence[Ids] | None = None,
+        first: int = 0,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source; lines of like length are decoded together."""
         if self.has_limit and decode.max_new_tokens > self.longest_output:
@@ -206,7 +251,7 @@ class Translate(PairTask):
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
                 f"positions that this model learned."
             )
-        return write(model, sources, source_batch, decode, engine)
+        return write(model, sources, source_batch, decode, engine, prefixes=prefixes, first=first)
 
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text and writes its answer."""

@@ -1,12 +1,12 @@
 """Writing outputs for many lines: those of like length together, the answers in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
 from regard.config import Decode
 from regard.data.examples import Ids
-from regard.data.tokenizer import END, NEVER_WRITTEN, START
+from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.decoding import Hypothesis, Stepper, search
 from regard.training.engine import Engine
 
@@ -20,15 +20,32 @@ def write(
     batch: Callable[[list[Ids]], Tensor],
     decode: Decode,
     engine: Engine,
+    *,
+    prefixes: Sequence[Ids] | None = None,
+    first: int = 0,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each source; batch: how sources become what the model reads."""
+    """The hypotheses of each source; batch: how sources become what the model reads.
+
+    prefixes: what each output begins with. first: how many sources went before these; what is drawn
+    for a source depends on its number, and not on the company it is read in.
+    """
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for begin in range(0, len(order), TOGETHER):
         rows = order[begin : begin + TOGETHER]
         read = batch([sources[row] for row in rows]).to(engine.device)
         with engine.autocast():
-            hypotheses = search(model, read, decode, start=START, end=END, never=NEVER_WRITTEN)
+            hypotheses = search(
+                model,
+                read,
+                decode,
+                start=START,
+                end=END,
+                padding=PADDING,
+                never=NEVER_WRITTEN,
+                prefixes=None if prefixes is None else [prefixes[row] for row in rows],
+                seeds=[(decode.seed << 32) + first + row for row in rows],
+            )
         for row, of_row in zip(rows, hypotheses, strict=True):
             found[row] = of_row
     return found

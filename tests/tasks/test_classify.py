@@ -108,7 +108,7 @@ def test_classes_are_not_taken_for_unknown_tokens(tmp_path: Path) -> None:
 def test_a_generator_of_other_classes_is_refused(tmp_path: Path) -> None:
     train(settings(labelled(tmp_path)), tmp_path / "run")
     opened = run.load(tmp_path / "run", settings=["data.test=sort"])
-    with pytest.raises(UserError, match="is unknown; data.train has bad, very good"):
+    with pytest.raises(UserError, match=r"is unknown; data\.train has bad, very good"):
         opened.evaluate("test")
 
 

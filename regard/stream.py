@@ -1,0 +1,68 @@
+"""Lines to predict, as they arrive: many together where many are there, one where one is."""
+
+import itertools
+import os
+import select
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.data.records import read_text, text_lines
+
+TOGETHER = 1024
+"""Lines that are predicted at a time, at most: those of like length among them go together."""
+
+CHUNK = 1 << 16
+
+
+def arriving(file: Path | None) -> Iterator[tuple[str, list[str]]]:
+    """What the input is called, and some of its lines; standard input if no file is given.
+
+    A program that writes one line and waits for the answer gets it: lines are not held back for
+    others that may follow.
+    """
+    name = "standard input" if file is None else str(file)
+    if file is not None:
+        lines = read_text(file)
+        while chunk := list(itertools.islice(lines, TOGETHER)):
+            yield name, chunk
+        return
+    done = 0
+    for raw in _ready(sys.stdin.buffer):
+        yield name, list(text_lines(raw, name=name, first=done))
+        done += len(raw)
+
+
+def _ready(stream: Any) -> Iterator[list[bytes]]:
+    """The whole lines that can be had without waiting, and at the end what is left."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # no file of the system: all of it is here
+        while chunk := list(itertools.islice(stream, TOGETHER)):
+            yield chunk
+        return
+    rest = b""
+    lines: list[bytes] = []
+    while True:
+        waits = bool(lines) and not _is_ready(descriptor)
+        if lines and (waits or len(lines) >= TOGETHER):
+            yield lines[:TOGETHER]
+            lines = lines[TOGETHER:]
+            continue
+        arrived = os.read(descriptor, CHUNK)
+        if not arrived:
+            break
+        *whole, rest = (rest + arrived).split(b"\n")
+        lines += [line + b"\n" for line in whole]
+    lines += [rest] if rest else []
+    for begin in range(0, len(lines), TOGETHER):
+        yield lines[begin : begin + TOGETHER]
+
+
+def _is_ready(descriptor: int) -> bool:
+    """Whether a read would not wait."""
+    try:
+        return bool(select.select([descriptor], [], [], 0)[0])
+    except OSError:  # a system that cannot tell
+        return True

@@ -1,0 +1,50 @@
+"""Which word of an output comes from which of its source, as the decoder's attention has it."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.examples import Ids
+from regard.nn import Trace
+
+Alignment = list[tuple[int, int]]
+"""(word of the source, word of the output), counted from 0."""
+
+
+def cross_attention(trace: Trace) -> Float[Tensor, "B T S"] | None:
+    """How much each output token looks at each source token: the mean over heads of one layer.
+
+    The last layer but one of a Transformer, which looks most like an alignment (Garg et al. 2019,
+    §4.2); the only one of a recurrent decoder. Nothing, where there is no attention to the source.
+    """
+    found = [weights for path, weights in trace.attention().items() if "cross_attention" in path]
+    return found[max(0, len(found) - 2)].mean(dim=1) if found else None
+
+
+def align(
+    weights: Float[Tensor, "T S"],
+    source: Ids,
+    output: Ids,
+    *,
+    source_text: Callable[[Ids], str],
+    output_text: Callable[[Ids], str],
+) -> Alignment:
+    """Every token of the output with the source token that it looks at most, as pairs of words."""
+    read, written = _words(source, source_text), _words(output, output_text)
+    looked_at = weights[: len(output), : len(source)].argmax(dim=1).tolist()
+    return sorted({(read[at], written[n]) for n, at in enumerate(looked_at)})
+
+
+def _words(ids: Ids, text: Callable[[Ids], str]) -> list[int]:
+    """The word that each token belongs to: the last one of the text that ends with it."""
+    return [max(0, len(text(ids[: end + 1]).split()) - 1) for end in range(len(ids))]
+
+
+def attended(model: Callable[..., Tensor], source: Tensor, target: Tensor) -> Tensor | None:
+    """The cross-attention of a model that reads a source and is given its output."""
+    trace = Trace()
+    with torch.inference_mode():
+        model(source, target, trace=trace)
+    return cross_attention(trace)

@@ -1,0 +1,111 @@
+"""Rules on what may be written: kept by every way of decoding, and by nothing more than asked."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import Decode
+from regard.decoding import Rules, beam_search, greedy, search
+from regard.decoding.rules import repeating
+from tests.decoding.test_search import END, START, Table
+
+WAYS = ["greedy", "beam", "sample"]
+
+
+def written(strategy: str, seeds: list[int], *, prefixes=None, **options) -> list[list[int]]:
+    decode = Decode(strategy=strategy, beam=3, max_new_tokens=12, **options)
+    found = search(
+        Table(7),
+        torch.tensor([[seed, 1, 1, 0] for seed in seeds]),
+        decode,
+        start=START,
+        end=END,
+        padding=0,
+        prefixes=prefixes,
+    )
+    return [one.tokens for hypotheses in found for one in hypotheses]
+
+
+def stretches(tokens: list[int], n: int) -> list[tuple[int, ...]]:
+    return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+
+
+@pytest.mark.parametrize("strategy", WAYS)
+@given(seeds=st.lists(st.integers(5, 9_999), min_size=1, max_size=4), n=st.integers(1, 3))
+def test_no_stretch_is_written_twice(strategy: str, seeds, n: int) -> None:
+    for tokens in written(strategy, seeds, no_repeat_ngram=n):
+        found = stretches(tokens, n)
+        assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("strategy", WAYS)
+@given(seeds=st.lists(st.integers(5, 9_999), min_size=1, max_size=4))
+def test_lengths_are_kept_to(strategy: str, seeds) -> None:
+    for tokens in written(strategy, seeds, min_length_ratio=1, max_length_ratio=2):
+        assert 3 <= len(tokens) <= 6  # the sources have three tokens
+    for tokens in written(strategy, seeds, max_length_ratio=0.1):
+        assert len(tokens) <= 1
+
+
+@pytest.mark.parametrize("strategy", WAYS)
+def test_an_output_begins_as_it_must(strategy: str) -> None:
+    prefixes = [[6, 6, 5], [], [4]]
+    found = written(strategy, [7, 8, 9], prefixes=prefixes)
+    for tokens, prefix in zip(found, prefixes, strict=True):
+        assert tokens[: len(prefix)] == prefix
+    assert found[1] == written(strategy, [7, 8, 9])[1]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 4), min_size=6, max_size=6), min_size=1, max_size=4),
+    st.integers(1, 8),
+)
+def test_repeating_tokens_are_those_that_a_loop_finds(rows, n: int) -> None:
+    found = repeating(torch.tensor(rows), n, 5)
+    for row, token in itertools.product(range(len(rows)), range(5)):
+        before = stretches(rows[row], n)
+        after = stretches([*rows[row], token], n)
+        assert found[row, token] == (bool(after) and after[-1] in before)
+
+
+@given(seed=st.integers(5, 9_999), limit=st.integers(1, 3))
+def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: int) -> None:
+    """Every allowed sequence of a table that can be listed; probabilities are those of no rules."""
+    table, shortest = Table(4), 1
+    best: list[tuple[float, list[int]]] = []
+    for length in range(shortest, limit + 1):
+        for tokens in itertools.product([0, 1, 3], repeat=length):
+            if len(set(stretches(list(tokens), 2))) < len(stretches(list(tokens), 2)):
+                continue
+            total = sum(
+                table.scores(seed, (START, *tokens[:i])).log_softmax(-1)[token].item()
+                for i, token in enumerate([*tokens, END])
+            )
+            best.append((total, list(tokens)))
+    rules = Rules(END, torch.tensor([shortest]), torch.tensor([limit]), no_repeat_ngram=2)
+    found = beam_search(
+        table,
+        torch.tensor([[seed]]),
+        start=START,
+        end=END,
+        max_new_tokens=9,
+        beam=4**limit,
+        alpha=0.0,
+        n_best=1,
+        rules=rules,
+    )[0][0]
+    score, tokens = max(best)
+    assert found.tokens == tokens
+    assert found.score == pytest.approx(score, abs=1e-4)
+
+
+def test_where_nothing_is_left_the_output_ends() -> None:
+    rules = Rules(END, shortest=torch.tensor([50]), no_repeat_ngram=1)
+    found = greedy(
+        Table(4), torch.tensor([[5]]), start=START, end=END, max_new_tokens=40, rules=rules
+    )[0]
+    assert sorted(found.tokens) == [0, 1, 3]
+    assert found.finished

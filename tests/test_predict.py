@@ -1,0 +1,150 @@
+"""regard predict as a filter: in order, as soon as it may, with all that can be asked of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard import config
+from regard.errors import UserError
+from regard.train import train
+from tests.command import refused
+from tests.conftest import TINY
+
+
+@pytest.fixture(scope="module")
+def gru_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another model with the same vocabulary."""
+    path = tmp_path_factory.mktemp("run") / "gru"
+    train(config.load("sort", [*TINY, "model.kind=gru", "seed=2"]), path)
+    return path
+
+
+def started(run: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "regard", "predict", str(run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def test_a_line_is_answered_before_the_next_one_comes(tiny_run: Path) -> None:
+    process = started(tiny_run)
+    expected = regard.load(tiny_run).predict(["1 2", "3 4 5"])
+    answers = []
+    for line in (b"1 2\n", b"3 4 5\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        answers.append(process.stdout.readline().decode().rstrip("\n"))  # would wait forever
+    out, err = process.communicate()
+    assert answers == expected
+    assert (process.returncode, out) == (0, b"")
+    assert b"2 lines" in err
+
+
+def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:
+    process = started(tiny_run)
+    process.stdout.close()
+    process.stdin.write(b"1 2\n" * 3000)
+    process.stdin.close()
+    assert process.wait(timeout=120) == 141
+    assert process.stderr.read() == b""
+
+
+def test_lines_keep_their_order_and_number_over_many_batches(call, tiny_run: Path) -> None:
+    lines = ["1 " * (1 + n * 7 % 13) if n % 5 else "" for n in range(1300)]
+    result = call("predict", tiny_run, stdin="\n".join(lines))
+    assert result.out.split("\n")[:-1] == regard.load(tiny_run).predict(lines)
+    assert "1,300 lines, 260 of them empty" in result.err
+    bad = call("predict", tiny_run, stdin="1\n" * 1200 + "x\n")
+    assert bad.code == 2
+    assert "standard input:1201: 'x' is not in the vocabulary" in bad.err
+
+
+def test_what_is_drawn_is_a_function_of_the_seed(call, tiny_run: Path) -> None:
+    lines = "1 2 3\n4 5 6 7\n8 9\n"
+
+    def drawn(*options: object) -> str:
+        return call("predict", tiny_run, "--temperature", 2, *options, stdin=lines).out
+
+    assert drawn() == drawn() == drawn("--seed", 0)
+    assert drawn("--seed", 1) != drawn()
+    assert all(line.count("\t") == 2 for line in drawn("--n-best", 3).splitlines())
+    alone = [
+        regard.load(tiny_run).predictions([line], decoding={"temperature": 2}, first=number)[0].text
+        for number, line in enumerate(lines.splitlines())
+    ]
+    assert drawn().splitlines() == alone
+
+
+def test_outputs_can_be_told_how_to_begin_and_how_long_to_be(call, tiny_run: Path) -> None:
+    out = call(
+        "predict", tiny_run, "--prefix", "7 7", "--max-length-ratio", 3, stdin="1 2\n3\n"
+    ).out
+    assert all(line.startswith("7 7") for line in out.splitlines())
+    longer = call("predict", tiny_run, "--min-length-ratio", 2, stdin="1 2 3\n").out
+    assert len(longer.split()) >= 6
+    once = call("predict", tiny_run, "--no-repeat-ngram", 1, stdin="1 1 1 2\n").out.split()
+    assert len(once) == len(set(once))
+
+
+@pytest.mark.parametrize("which", ["tiny_run", "gru_run"])
+def test_alignments_pair_words_of_source_and_output(call, which: str, request) -> None:
+    run = request.getfixturevalue(which)
+    result = call("predict", run, "--align", stdin="1 2 3\n\n")
+    text, pairs = result.out.splitlines()[0].split("\t")
+    found = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    assert {written for _, written in found} == set(range(len(text.split())))
+    assert {read for read, _ in found} <= {0, 1, 2}
+    one = json.loads(call("predict", run, "--align", "--json", stdin="1 2 3\n").out)
+    assert one["predictions"][0]["alignment"] == [list(pair) for pair in found]
+
+
+def test_runs_write_together_if_they_have_one_vocabulary(
+    call, tiny_run: Path, gru_run: Path, tmp_path: Path
+) -> None:
+    both = call("predict", tiny_run, "--ensemble", gru_run, stdin="3 1 2\n")
+    assert both.code == 0
+    scored = json.loads(call("evaluate", tiny_run, "--ensemble", gru_run, "--json").out)
+    alone = [json.loads(call("evaluate", run, "--json").out) for run in (tiny_run, gru_run)]
+    # The mean of probabilities is never worse than the worse of two, by the loss.
+    assert scored["metrics"]["loss"] < max(one["metrics"]["loss"] for one in alone)
+    call(
+        "train",
+        "sort",
+        *[w for s in TINY for w in ("-s", s)],
+        "-s",
+        "tokenizer.joint=false",
+        "-s",
+        "model.tie_embeddings=none",
+        "--out",
+        "other",
+    )
+    refused(call("predict", tiny_run, "--ensemble", "other", stdin="1"), "another vocabulary than")
+    refused(call("predict", tiny_run, "--ensemble", "gone", stdin="1"), "gone is no run directory")
+
+
+def test_options_that_do_not_go_together_are_refused(call, tiny_run: Path) -> None:
+    refused(call("predict", tiny_run, "--beam", 3, "--top-k", 5), "beam goes with beam search and")
+    greedy = ("--strategy", "greedy")
+    refused(call("predict", tiny_run, *greedy, "--seed", 3), "seed goes with sampling, and")
+    refused(call("predict", tiny_run, "--temperature", 0), "decode.temperature=0")
+    refused(call("predict", tiny_run, "--top-p", 2), "decode.top_p=2")
+    refused(call("predict", tiny_run, "--no-repeat-ngram", -1), "decode.no_repeat_ngram=-1")
+
+
+def test_only_a_translator_aligns(tmp_path: Path) -> None:
+    (tmp_path / "texts.tsv").write_text("a b\tx\nc d\ty\n" * 4)
+    files = [f"data.{split}=texts.tsv" for split in ("train", "valid", "test")]
+    settings = [*TINY, *files, f"data.directory={tmp_path}", "task=classify", "model.kind=gru"]
+    made, _ = train(config.load("sort", settings), tmp_path / "run")
+    with pytest.raises(UserError, match=r"align is for task=translate; this .* is classify"):
+        made.predictions(["a b"], aligned=True)
+    with pytest.raises(UserError, match="An ensemble is of runs of task=translate"):
+        made.together_with([made])
