@@ -121,6 +121,13 @@ class Tokenizer(Section):
         description="the most tokens to keep, the 4 special ones among them",
     )
 
+    dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="how often a merge of bpe is left out in training, anew each epoch",
+    )
+
     @property
     def kinds(self) -> tuple[TokenKind, TokenKind]:
         """Of the source and of the target."""
@@ -130,6 +137,13 @@ class Tokenizer(Section):
     def options(self) -> dict[str, Any]:
         """What tokenizers of both sides are made with."""
         return self.model_dump(include={"vocab_size", "lowercase", "normalize"})
+
+    @model_validator(mode="after")
+    def _merges_to_leave_out(self) -> "Tokenizer":
+        others = sorted(set(self.kinds) - {"bpe", "bytes"})
+        if self.dropout and others:
+            raise ValueError(f"dropout is for kind=bpe or bytes, and there is kind={others[0]}")
+        return self
 
     @model_validator(mode="after")
     def _room_for_bytes(self) -> "Tokenizer":

@@ -62,6 +62,12 @@ class Tokenizer:
         written = [one for one in ids if one >= UNKNOWN]
         return self._backend.decode(written, skip_special_tokens=False)
 
+    def words(self, text: str) -> list[str]:
+        """What pieces are cut from: words with the space before them, and punctuation."""
+        normalizer, split = self._backend.normalizer, self._backend.pre_tokenizer
+        written = text if normalizer is None else normalizer.normalize_str(text)
+        return [word for word, _ in split.pre_tokenize_str(written)]
+
     def normal(self, text: str) -> str:
         """The text as `decode` would write it: spaces and capitals as this tokenizer knows them."""
         normalizer = self._backend.normalizer

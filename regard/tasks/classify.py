@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -96,10 +97,12 @@ class Classify(PairTask):
     def collate(self) -> Collate:
         return collate_classes
 
-    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
+    def encode(
+        self, rows: Sequence[Row], *, random: np.random.Generator | None = None
+    ) -> tuple[list[Ids], list[Ids]]:
         """A class that is not known has no number."""
         return (
-            self.tokenizer.encode([row.source for row in rows]),
+            self.cut(self.tokenizer, [row.source for row in rows], random),
             [[self._numbers[row.target]] if row.target in self._numbers else [] for row in rows],
         )
 

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from regard.config import Config
 from regard.data.batches import BatchStream, Collate
+from regard.data.bpe_dropout import BpeDropout
 from regard.data.corpus import key_of, make_corpus, open_corpus
 from regard.data.examples import Examples, Ids, InMemory
 from regard.data.pairs import PairSource
 from regard.data.records import Columns, Fault, Row
 from regard.data.splits import SPLITS, Pair, Split
-from regard.data.tokenizer import UNKNOWN
+from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.errors import UserError
 from regard.tasks.task import Task, refuse_unknown, unknown_tokens
 
@@ -79,8 +82,19 @@ class PairTask(Task):
         self._read_unknown += sum(row.count(UNKNOWN) for row in rows)
 
     @abstractmethod
-    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
-        """Sources and targets as token ids."""
+    def encode(
+        self, rows: Sequence[Row], *, random: np.random.Generator | None = None
+    ) -> tuple[list[Ids], list[Ids]]:
+        """Sources and targets as token ids; random: of training, where they need not be alike."""
+
+    def cut(
+        self, tokenizer: Tokenizer, texts: list[str], random: np.random.Generator | None
+    ) -> list[Ids]:
+        """Token ids of texts; in training, with merges left out if that is asked for."""
+        rate = self.config.tokenizer.dropout
+        if random is None or not rate:
+            return tokenizer.encode(texts)
+        return BpeDropout(tokenizer, rate).encode(texts, random)
 
     @property
     @abstractmethod
@@ -109,7 +123,7 @@ class PairTask(Task):
     def examples(self, split: Split, *, epoch: int = 0) -> Examples:
         """The token ids of a split; kept, unless every epoch has new ones."""
         source = self.sources[split]
-        if source.endless:
+        if source.endless or (split == "train" and self.config.tokenizer.dropout):
             return _in_memory(list(self.read(split, epoch=epoch)))
         if split not in self._examples:
             if split == "train" and not source.generated:
@@ -136,8 +150,9 @@ class PairTask(Task):
         """The usable lines of a split with their token ids, as they come from disk."""
         source = self.sources[split]
         rows = source.rows(seed=self.config.seed, epoch=epoch)
+        random = np.random.default_rng([self.config.seed, epoch]) if split == "train" else None
         while chunk := list(islice(rows, ENCODED_TOGETHER)):
-            for encoded in map(Encoded, chunk, *self.encode(chunk)):
+            for encoded in map(Encoded, chunk, *self.encode(chunk, random=random)):
                 fault = self.fault_of(encoded, source)
                 if fault is None:
                     source.tally.use(encoded.sides[: self.TOKEN_SIDES], unknown=UNKNOWN)

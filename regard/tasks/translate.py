@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,10 +97,12 @@ class Translate(PairTask):
     def collate(self) -> Collate:
         return collate
 
-    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
+    def encode(
+        self, rows: Sequence[Row], *, random: np.random.Generator | None = None
+    ) -> tuple[list[Ids], list[Ids]]:
         return (
-            self.tokenizer.encode([row.source for row in rows]),
-            self.target_tokenizer.encode([row.target for row in rows]),
+            self.cut(self.tokenizer, [row.source for row in rows], random),
+            self.cut(self.target_tokenizer, [row.target for row in rows], random),
         )
 
     def loss(self, model: Callable[..., Any], batch: Batch, carried: Carried) -> Sums:
