@@ -126,6 +126,9 @@ def regard(
         def count(self, number: int) -> int:
             return 0
 
+        def largest(self, number: int) -> tuple[str, Any]:
+            raise NotImplementedError
+
     optimiser = make_optimiser(model, name="adam", lr=1e-3)
     loop = Loop(model, NoBatches(), loss, optimiser, lambda step: 1e-3, 1, Engine(), clip=1.0)
     return timed(batches, lambda batch: loop.update(model, {"": batch}))

@@ -12,6 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -181,6 +182,9 @@ class _NoBatches:
 
     def count(self, number: int) -> int:
         return 0
+
+    def largest(self, number: int) -> tuple[str, Any]:
+        raise NotImplementedError
 
 
 def regard(width: int, share: int, *, batches: Iterator[Batch], engine: Engine) -> Work:

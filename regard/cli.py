@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -13,6 +14,7 @@ import typer
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.metrics.analysis import Analysis
     from regard.run import Run
     from regard.tasks import Prediction
     from regard.tasks.check import SplitReport
@@ -205,6 +207,12 @@ def evaluate(
     min_length_ratio: MinLengthRatio = None,
     max_length_ratio: MaxLengthRatio = None,
     no_repeat_ngram: NoRepeatNgram = None,
+    analysis: Annotated[
+        bool,
+        typer.Option(
+            "--analysis", help="Of translations: by length, the worst ones; into report.html too."
+        ),
+    ] = False,
     ensemble: Together = None,
     device: Device = "cpu",
     as_json: Json = False,
@@ -222,11 +230,15 @@ def evaluate(
         max_length_ratio=max_length_ratio,
         no_repeat_ngram=no_repeat_ngram,
     )
-    result = together.evaluate(split, **decoding)
+    if analysis and opened.config.data.scores != "translation":
+        raise UserError("--analysis is of translations: runs with data.scores=translation.")
+    outputs: list[Any] = []
+    result = together.evaluate(split, outputs=outputs, **decoding)
     for sentence in opened.notices():
         _tell(sentence)
+    found = _analysed(together, result, outputs) if analysis else None
     if as_json:
-        _print_json(result)
+        _print_json(result if found is None else result | {"analysis": asdict(found)})
         return
     print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
     _print_table(
@@ -236,6 +248,38 @@ def evaluate(
             for name, score in result["metrics"].items()
         ],
     )
+    if found is not None:
+        _print_analysis(found)
+
+
+def _analysed(run: "Run", result: dict[str, Any], outputs: list[Any]) -> "Analysis":
+    """Where translations are weak; also into report.html, with a picture."""
+    from regard.look.report import write_report
+    from regard.metrics.analysis import analyse
+
+    data = run.config.data
+    found = analyse(outputs, languages=(data.source, data.target_written_in))
+    _tell(f"Look at {write_report(run, result, found)}.")
+    return found
+
+
+def _print_analysis(found: "Analysis") -> None:
+    from regard.look.report import rows_of
+
+    print()
+    _print_table(("", "where it is weak"), rows_of(found))
+    print()
+    _print_table(
+        ("words of the source", "sentences", "BLEU", "length ratio"),
+        [
+            (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
+            for one in found.by_length
+        ],
+    )
+    print("\nThe worst, by chrF:")
+    for score, one in found.worst[:3]:
+        print(f"  {score:5.1f}  {one.source}\n         is     {one.target}")
+        print(f"         output {one.output}")
 
 
 @app.command()

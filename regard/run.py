@@ -22,6 +22,7 @@ from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
 from regard.errors import UserError
+from regard.metrics.analysis import Translated
 from regard.nn import Trace
 from regard.tasks import TASKS, Prediction, Task
 from regard.training.engine import Engine, make_engine
@@ -102,8 +103,13 @@ class Run:
         values["decode"] |= strategy | changes
         return configuration.validate(values, where=str(self.path)).decode
 
-    def evaluate(self, split: Split = "test", **decoding: Any) -> dict[str, Any]:
-        """The scores on a split, as `regard evaluate --json` prints them."""
+    def evaluate(
+        self, split: Split = "test", *, outputs: list[Translated] | None = None, **decoding: Any
+    ) -> dict[str, Any]:
+        """The scores on a split, as `regard evaluate --json` prints them.
+
+        outputs: is given every source, target and output, to be looked into.
+        """
         if decoding and not self.task.SCORES_OUTPUTS:
             raise UserError(
                 f"{min(decoding)} changes no score of task={self.config.task}, which are made "
@@ -111,7 +117,7 @@ class Run:
             )
         began = time.perf_counter()
         examples, metrics = self.task.evaluate(
-            self.model, split, engine=self.engine, decode=self.decode(decoding)
+            self.model, split, engine=self.engine, decode=self.decode(decoding), outputs=outputs
         )
         return {
             "task": self.config.task,

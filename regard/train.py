@@ -76,6 +76,7 @@ def train(
         task.check_data()
         model = task.build_model().to(engine.device)
         loop = _loop(config, task, model, engine)
+        loop.probe()  # before anything is written
         checkpoints = SaveCheckpoints(
             out / "checkpoints",
             config.train.save_every,

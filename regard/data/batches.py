@@ -129,16 +129,25 @@ class BatchStream:
         """The batches of one epoch, from the start-th on."""
         examples = self._examples(number)
         for batches in self._windows(examples, number):
-            for rows in batches[start:]:
+            for rows, _ in batches[start:]:
                 yield self._collate(*examples.rows(rows))
             start = max(0, start - len(batches))
+
+    def largest(self, number: int) -> tuple[str, Any]:
+        """Of the first window of an epoch, the batch with the most numbers in it, and its size."""
+        examples = self._examples(number)
+        batches = next(self._windows(examples, number))
+        rows, longest = max(batches, key=lambda batch: len(batch[0]) * batch[1])
+        return f"{len(rows)} rows of up to {longest} tokens", self._collate(*examples.rows(rows))
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""
         return sum(len(batches) for batches in self._windows(self._examples(number), number))
 
-    def _windows(self, examples: Examples, epoch: int) -> Iterator[list[Int[np.ndarray, "B"]]]:
-        """Window after window, the batches of each."""
+    def _windows(
+        self, examples: Examples, epoch: int
+    ) -> Iterator[list[tuple[Int[np.ndarray, "B"], int]]]:
+        """Window after window, the batches of each: their rows, and the longest side in them."""
         if len(examples) <= self._window:
             begins, together = np.zeros(1, dtype=int), 1
             size = len(examples)
@@ -153,11 +162,13 @@ class BatchStream:
                 for begin in begins[first : first + together]
             ]
             rows = np.concatenate([np.arange(*stretch) for stretch in stretches])
-            lengths = np.concatenate([examples.lengths(*stretch) for stretch in stretches])
+            lengths = 1 + np.concatenate(  # with the end of each side
+                [examples.lengths(*stretch) for stretch in stretches]
+            )
             batches = cut(
-                lengths + 1,  # with the end of each side
+                lengths,
                 seed=[self._seed, epoch, number] if len(begins) > 1 else [self._seed, epoch],
                 batch_tokens=self._batch_tokens,
                 batch_size=self._batch_size,
             )
-            yield [rows[batch] for batch in batches]
+            yield [(rows[batch], int(lengths[batch].max())) for batch in batches]

@@ -18,9 +18,13 @@ class Side:
     ids: np.ndarray
     ends: np.ndarray
 
-    def row(self, number: int) -> Ids:
-        begin = self.ends[number - 1] if number else 0
-        return self.ids[begin : self.ends[number]].tolist()
+    def rows(self, numbers: Int[np.ndarray, "B"]) -> list[Ids]:
+        ends = self.ends[numbers]
+        begins = np.where(numbers > 0, self.ends[numbers - 1], 0)
+        return [
+            self.ids[begin:end].tolist()
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        ]
 
     def lengths(self, begin: int, end: int) -> Int[np.ndarray, "N"]:
         """Of the rows begin, …, end − 1."""
@@ -45,8 +49,7 @@ class Examples(ABC):
     def rows(self, numbers: Int[np.ndarray, "B"]) -> tuple[list[Ids], list[Ids]]:
         """Sources and targets of these rows."""
         source, target = self.sides()
-        chosen = numbers.tolist()
-        return [source.row(one) for one in chosen], [target.row(one) for one in chosen]
+        return source.rows(numbers), target.rows(numbers)
 
 
 class InMemory(Examples):

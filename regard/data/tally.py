@@ -54,12 +54,11 @@ class Tally:
             else:
                 yield record
 
-    def use(self, texts: Sequence[Ids], *, unknown: int) -> None:
-        """Count a line that is used, by the ids of its texts."""
-        self.rows += 1
-        for ids in texts:
-            self.tokens += len(ids)
-            self.unknown += ids.count(unknown)
+    def use(self, rows: int, texts: Sequence[Ids], *, unknown: int) -> None:
+        """Count lines that are used, and the ids of their texts."""
+        self.rows += rows
+        self.tokens += sum(map(len, texts))
+        self.unknown += sum(ids.count(unknown) for ids in texts)
 
     def reasons(self) -> list[str]:
         """A clause on each reason, with its count and its first places."""

@@ -29,6 +29,13 @@ def tokenizer_of(language: str) -> str:
     return TOKENIZERS.get(language.lower().replace("_", "-").split("-")[0], "13a")
 
 
+def words_of(language: str) -> Callable[[str], list[str]]:
+    """How a text of this language is cut into words when BLEU is counted."""
+    metric = _made("bleu", language)
+    assert isinstance(metric, BLEU)
+    return lambda text: metric.tokenizer(text).split()
+
+
 def translation_scores(
     hypotheses: Sequence[str],
     references: Sequence[str],

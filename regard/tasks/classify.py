@@ -18,6 +18,7 @@ from regard.data.records import Fault, Row
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.metrics.analysis import Translated
 from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
@@ -106,17 +107,17 @@ class Classify(PairTask):
             [[self._numbers[row.target]] if row.target in self._numbers else [] for row in rows],
         )
 
-    def fault_of(self, encoded: Encoded, source: PairSource) -> Fault | None:
-        row = encoded.row
-        if not encoded.target:
-            fault = (
-                f"the class {row.target[:40]!r} is unknown; data.train has "
-                f"{listed_classes(self.labels)}"
-            )
+    def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
+        found = {} if source.generated else super().faults(encoded, source)
+        for number, one in enumerate(encoded):
+            if one.target or number in found:
+                continue
+            classes = listed_classes(self.labels)
+            fault = f"the class {one.row.target[:40]!r} is unknown; data.train has {classes}"
             if source.generated:
                 raise UserError(f"data.{source.split}={source.name}: {fault}.")
-            return Fault(source.place(1), row.line, fault, "the class is unknown")
-        return None if source.generated else super().fault_of(encoded, source)
+            found[number] = Fault(source.place(1), one.row.line, fault, "the class is unknown")
+        return found
 
     def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
@@ -139,6 +140,7 @@ class Classify(PairTask):
         engine: Engine,
         decode: Decode | None = None,
         written: Collection[str] | None = None,
+        outputs: list[Translated] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many texts there are, their loss without smoothing, and the share classed rightly."""
         total = Sums()

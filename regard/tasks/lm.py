@@ -14,6 +14,7 @@ from regard.data.batches import pad
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
 from regard.data.tokenizer import END, UNKNOWN, Tokenizer
+from regard.metrics.analysis import Translated
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
@@ -125,6 +126,7 @@ class LanguageModelling(Task):
         engine: Engine,
         decode: Decode | None = None,
         written: Collection[str] | None = None,
+        outputs: list[Translated] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many tokens there are, and their scores: in one row, each seen in all its context."""
         total, carried = Sums(), Carried()

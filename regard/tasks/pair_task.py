@@ -23,7 +23,7 @@ from regard.tasks.task import Task, refuse_unknown, unknown_tokens
 EVALUATED_TOGETHER = 8192
 """Tokens of a batch when evaluating, padding counted."""
 
-ENCODED_TOGETHER = 4096
+ENCODED_TOGETHER = 1024
 """Lines that become token ids at a time."""
 
 
@@ -152,34 +152,38 @@ class PairTask(Task):
         rows = source.rows(seed=self.config.seed, epoch=epoch)
         random = np.random.default_rng([self.config.seed, epoch]) if split == "train" else None
         while chunk := list(islice(rows, ENCODED_TOGETHER)):
-            for encoded in map(Encoded, chunk, *self.encode(chunk, random=random)):
-                fault = self.fault_of(encoded, source)
-                if fault is None:
-                    source.tally.use(encoded.sides[: self.TOKEN_SIDES], unknown=UNKNOWN)
-                    yield encoded
-                else:
-                    source.tally.meet(fault)
+            encoded = list(map(Encoded, chunk, *self.encode(chunk, random=random)))
+            faults = self.faults(encoded, source)
+            for number in sorted(faults):
+                source.tally.meet(faults[number])
+            good = [one for number, one in enumerate(encoded) if number not in faults]
+            texts = [one.sides[side] for one in good for side in range(self.TOKEN_SIDES)]
+            source.tally.use(len(good), texts, unknown=UNKNOWN)
+            yield from good
         if not source.tally.rows:
             raise UserError(f"{source.path}: there is no usable line in it.")
 
-    def fault_of(self, encoded: Encoded, source: PairSource) -> Fault | None:
-        """Why a line cannot be used, now that its tokens are known."""
+    def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
+        """Which of these lines cannot be used, now that their tokens are known, and why."""
         most = self.config.data.max_length
-        for side in range(self.TOKEN_SIDES):
-            name, count = self.NAMES[side], len(encoded.sides[side])
-            if count > most and source.generated:
-                text = (encoded.row.source, encoded.row.target)[side]
-                raise UserError(
-                    f"data.max_length={most} is less than the {count} tokens of {text[:60]!r}."
-                )
-            if count > most:
-                return Fault(
+        found: dict[int, Fault] = {}
+        for side, name in enumerate(self.NAMES[: self.TOKEN_SIDES]):
+            for number, one in enumerate(encoded):
+                count = len(one.sides[side])
+                if count <= most or number in found:
+                    continue
+                if source.generated:
+                    text = (one.row.source, one.row.target)[side]
+                    raise UserError(
+                        f"data.max_length={most} is less than the {count} tokens of {text[:60]!r}."
+                    )
+                found[number] = Fault(
                     source.place(side),
-                    encoded.row.line,
+                    one.row.line,
                     f"the {name} has {count:,} tokens where data.max_length={most}",
                     f"the {name} has more tokens than data.max_length={most}",
                 )
-        return None
+        return found
 
     def batches_of(self, split: Split) -> BatchStream:
         """All of a split, to be evaluated."""

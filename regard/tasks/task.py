@@ -14,6 +14,7 @@ from regard.config import Config, Decode
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.metrics.analysis import Translated
 from regard.nn import Trace
 from regard.tasks.alignment import Alignment
 from regard.training.engine import Engine
@@ -116,10 +117,12 @@ class Task(ABC):
         engine: Engine,
         decode: Decode | None = None,
         written: Collection[str] | None = None,
+        outputs: list[Translated] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many examples there are, and the scores on them.
 
         written: the scores of written outputs that are needed, others may be left out; None: all.
+        outputs: is given what was written, to be looked into.
         """
 
     def signatures(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from regard.data.splits import Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
 from regard.decoding import Ensemble, Hypothesis, Stepper, greedy
 from regard.errors import UserError
+from regard.metrics.analysis import Translated
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
 from regard.metrics.translation import signatures, translation_scores
@@ -121,6 +122,7 @@ class Translate(PairTask):
         engine: Engine,
         decode: Decode | None = None,
         written: Collection[str] | None = None,
+        outputs: list[Translated] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many sources there are, and the scores on them: without smoothing, and by decoding.
 
@@ -139,7 +141,10 @@ class Translate(PairTask):
             ids = self.tokenizer.encode(sources)
             found = self._decode(model, ids, decode or self.config.decode, engine)
             texts = [self.target_tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
-            metrics |= self._scores(pairs, dict(zip(sources, texts, strict=True)), written)
+            made = dict(zip(sources, texts, strict=True))
+            metrics |= self._scores(pairs, made, written)
+            if outputs is not None:
+                outputs += [Translated(*pair, made[pair[0]]) for pair in pairs]
         return len(pairs if self.config.data.scores == "translation" else sources), metrics
 
     def _scores(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.training.engine import Engine
 from regard.training.loss import Sums
+from regard.training.memory import naming_the_batch
 from regard.training.schedules import Schedule
 
 
@@ -32,6 +33,10 @@ class Batches(Protocol):
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Any]: ...
 
     def count(self, number: int) -> int: ...
+
+    def largest(self, number: int) -> tuple[str, Any]:
+        """The batch of an epoch that takes the most memory, and what to call it."""
+        ...
 
 
 Carried = dict[str, Tensor]
@@ -128,14 +133,12 @@ class Loop:
         tokens = sum(batch.tokens for batch in batches.values())
         total = Sums()
         for place, batch in batches.items():
-            with self.engine.autocast():
-                sums = self.loss(model, batch.to(self.engine.device), self.carried)
-            loss = sums.loss
-            assert isinstance(loss, Tensor)
-            sums.loss = loss.item()
-            if not math.isfinite(sums.loss):
-                self._refuse("loss", sums.loss, place)
-            (loss / tokens).backward()
+            with naming_the_batch(place):
+                loss, sums = self._loss(model, batch, self.carried)
+                sums.loss = loss.item()
+                if not math.isfinite(sums.loss):
+                    self._refuse("loss", sums.loss, place)
+                (loss / tokens).backward()
             total = total + sums
         limit = self.clip or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
@@ -149,6 +152,25 @@ class Loop:
         self.progress.step = number
         self.latest = total
         self._remember(total)
+
+    def _loss(
+        self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried
+    ) -> tuple[Tensor, Sums]:
+        with self.engine.autocast():
+            sums = self.loss(model, batch.to(self.engine.device), carried)
+        assert isinstance(sums.loss, Tensor)
+        return sums.loss, sums
+
+    def probe(self) -> None:
+        """Go forward and back on the largest batch once, to see now if there is memory for it.
+
+        Nothing comes of it: gradients are dropped, and every update seeds its own randomness.
+        """
+        place, batch = self.batches.largest(self.progress.epoch)
+        self.model.train()
+        with naming_the_batch(f"the largest batch ({place})"):
+            self._loss(self.model, batch, {})[0].backward()
+        self.optimiser.zero_grad(set_to_none=True)
 
     @property
     def learning_rate(self) -> float:

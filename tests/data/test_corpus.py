@@ -104,13 +104,13 @@ def test_windows_hold_every_example_once(seed: int, epoch: int, count: int) -> N
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch) -> None:
-    """Python's own allocations while a file is read and batched: as many for ten times the lines.
+    """Python's own allocations while a file is read and batched: as many for five times the lines.
 
     benchmarks/memory.py measures whole processes, up to ten million lines.
     """
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     peaks = []
-    for count in (3_000, 30_000):
+    for count in (2_000, 10_000):
         lines = (f"{n % 10} {n % 7} {n % 3}\t{n % 3} {n % 7}\n" for n in range(count))
         (tmp_path / "pairs.tsv").write_text("".join(lines))
         (tmp_path / "small.tsv").write_text("1\t1\n")

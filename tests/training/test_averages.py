@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -19,6 +20,9 @@ class NoBatches:
 
     def count(self, number: int) -> int:
         return 0
+
+    def largest(self, number: int) -> tuple[str, Any]:
+        raise NotImplementedError
 
 
 def loop_at(step: int, value: float) -> Loop:

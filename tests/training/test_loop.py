@@ -3,6 +3,7 @@
 import json
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from regard.training.engine import Engine, make_engine
 from regard.training.files import read_tensors, sha256, write_tensors, write_text
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
+from regard.training.memory import naming_the_batch
 from tests.conftest import TINY
 
 
@@ -125,6 +127,9 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_updates_nothing() -> None:
 
         def count(self, number: int) -> int:
             return 3
+
+        def largest(self, number: int) -> tuple[str, Any]:
+            raise NotImplementedError
 
     calls = iter([1.0, 1.0, 1.0, 1.0, float("nan")])
     loop = Loop(
@@ -325,3 +330,36 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     else:
         with pytest.raises(UserError, match="--device cuda: this machine has none"):
             make_engine(device="cuda")
+
+
+def test_memory_that_runs_out_is_found_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest batch comes first; a batch that fails later is named by its place."""
+    sizes = []
+
+    def full(self, model, batch, carried):
+        sizes.append(batch.source.numel())
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    monkeypatch.setattr(Loop, "_loss", full)
+    with pytest.raises(UserError, match=r"the largest batch \(\d+ rows of up to \d+ tokens\)"):
+        trained(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    stream = BatchStream(
+        lambda epoch: InMemory([[4] * n for n in range(1, 41)], [[4]] * 40), seed=0, batch_size=5
+    )
+    place, batch = stream.largest(0)
+    assert place == "5 rows of up to 41 tokens"
+    assert batch.source.numel() == max(one.source.numel() for one in stream.epoch(0))
+
+    monkeypatch.setattr(Loop, "probe", lambda self: None)
+    with pytest.raises(UserError, match=r"not enough memory for epoch 1, batch 1\. .*accumulate=2"):
+        trained(tmp_path / "other")
+
+
+def test_other_errors_are_not_taken_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="shapes differ"), naming_the_batch("batch 1"):
+        raise RuntimeError("shapes differ")
+    with pytest.raises(UserError, match="for batch 1"), naming_the_batch("batch 1"):
+        raise torch.OutOfMemoryError("CUDA out of memory")

@@ -1,0 +1,97 @@
+"""Peak memory of reading, tokenizing and batching a training file, from small to large.
+
+python -m benchmarks.memory                       (30 thousand, 1 million and 10 million lines)
+python -m benchmarks.memory --lines 30000 300000
+
+Parallel files are generated into a temporary folder. A process of its own learns a tokenizer from
+them, writes the token ids to disk, and makes the batches of a window or more; its largest resident
+set, mapped pages among it, is what is shown.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.interleave import print_table
+
+LINES = [30_000, 1_000_000, 10_000_000]
+BATCHES = 3_000
+
+
+def generate(folder: Path, lines: int) -> None:
+    """Sentences of 4 to 20 words out of 5,000, the same words in both languages' spelling."""
+    draw = random.Random(lines)
+    words = [f"{draw.choice('bdfgklmnprst')}{number}" for number in range(5_000)]
+    with (folder / "train.en").open("w") as source, (folder / "train.de").open("w") as target:
+        for _ in range(lines):
+            sentence = draw.choices(words, k=draw.randint(4, 20))
+            source.write(" ".join(sentence) + "\n")
+            target.write(" ".join(word[::-1] for word in sentence) + "\n")
+
+
+def work(folder: Path) -> None:
+    """What training does before and beside the model."""
+    from regard import config
+    from regard.tasks.translate import Translate
+
+    (folder / "small.en").write_text("a\n")
+    (folder / "small.de").write_text("b\n")
+    settings = [
+        f"data.directory={folder}",
+        "data.train=train",
+        "data.source=en",
+        "data.target=de",
+        "data.valid=small",
+        "data.test=small",
+        "data.max_length=200",
+        "tokenizer.kind=bpe",
+        "tokenizer.vocab_size=4000",
+        "train.batch_tokens=2048",
+    ]
+    task = Translate(config.load("sort", settings))
+    task.check_data()
+    made = sum(1 for _ in islice(task.batches().epoch(0), BATCHES))
+    print(f"{len(task.examples('train'))} {made}")
+
+
+def measure(lines: int) -> tuple[float, float]:
+    """Peak memory in MB, and seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        generate(folder, lines)
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.memory", "--work", name],
+            env=os.environ | {"REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"},
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"reading {lines:,} lines failed")
+        return usage.ru_maxrss / 1024, time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, nargs="+", default=LINES)
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(options.work)
+        return
+    rows, small = [], 0.0
+    for lines in options.lines:
+        peak, seconds = measure(lines)
+        small = small or peak
+        rows.append([f"{lines:,}", f"{peak:,.0f}", f"{peak - small:+,.0f}", f"{seconds:,.0f}"])
+        print(*rows[-1], flush=True)
+    print_table(["lines", "peak memory, MB", "beside the smallest", "seconds"], rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""report.html: what a run can do, where it is weak, how it learned; one file, opens offline."""
+
+import base64
+import html
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from regard.look.pictures import INK, SOFT, STYLE, VALID
+from regard.metrics.analysis import Analysis
+from regard.run import Run
+from regard.training.files import write_text
+
+PICTURES = ("curves.png", "attention.png", "gates.png")
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; color: #22223b; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }}
+table {{ border-collapse: collapse; margin: 1rem 0; }}
+td, th {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
+  border-bottom: 1px solid #e4e4ea; overflow-wrap: anywhere; }}
+td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+img {{ max-width: 100%; }}
+</style></head><body>
+<h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = None) -> Path:
+    """The report of a run: the scores of an evaluation, and what stands behind them."""
+    parts = [
+        f"<p>{result['examples']:,} examples of {html.escape(result['split'])}.</p>",
+        _table(("metric", "score"), ((name, _shown(v)) for name, v in result["metrics"].items())),
+    ]
+    if analysis is not None:
+        parts += _analysis(analysis)
+    for name in PICTURES:
+        if (run.path / name).is_file():
+            parts += [
+                f"<h2>{name.removesuffix('.png')}</h2>",
+                _image((run.path / name).read_bytes()),
+            ]
+    path = run.path / "report.html"
+    title = html.escape(f"{run.path.name}: {run.config.task}, {run.config.model.kind}")
+    write_text(path, PAGE.format(title=title, body="\n".join(parts)))
+    return path
+
+
+def rows_of(analysis: Analysis) -> list[tuple[str, str]]:
+    """What there is one number of."""
+    return [
+        ("length ratio", f"{analysis.length_ratio:.3f} words written for each of the reference"),
+        ("repetition", f"{analysis.repetition_rate:.2%} of sentences repeat a stretch of words"),
+        ("copied", f"{analysis.copy_rate:.2%} of words are the source's, and not the reference's"),
+        ("empty", f"{analysis.empty:,} outputs"),
+    ]
+
+
+def _analysis(analysis: Analysis) -> list[str]:
+    lengths = [
+        (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
+        for one in analysis.by_length
+    ]
+    worst = [(f"{score:.1f}", one.source, one.target, one.output) for score, one in analysis.worst]
+    return [
+        "<h2>Where it is weak</h2>",
+        _table(("", ""), rows_of(analysis)),
+        _image(_png(by_length(analysis))),
+        _table(("words of the source", "sentences", "BLEU", "length ratio"), lengths),
+        "<h2>The worst, by chrF</h2>",
+        _table(("chrF", "source", "reference", "output"), worst),
+    ]
+
+
+def by_length(analysis: Analysis) -> Figure:
+    """BLEU of short and of long sentences, and how long their translations are."""
+    with plt.rc_context(STYLE):
+        figure, (scores, ratios) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
+        labels = [one.words for one in analysis.by_length]
+        scores.bar(labels, [one.bleu for one in analysis.by_length], color=VALID)
+        scores.set_title("BLEU")
+        ratios.bar(labels, [one.length_ratio for one in analysis.by_length], color=SOFT)
+        ratios.axhline(1, color=INK, linewidth=0.8)
+        ratios.set_title("words written for each of the reference")
+        for axes in (scores, ratios):
+            axes.set_xlabel("words of the source")
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def _image(png: bytes) -> str:
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4f}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"

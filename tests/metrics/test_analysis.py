@@ -1,0 +1,35 @@
+"""Where translations are weak: counted by hand."""
+
+import pytest
+
+from regard.metrics.analysis import Translated, analyse
+
+SENTENCES = [
+    Translated("a dog", "ein Hund", "ein Hund"),
+    Translated("the big dog runs", "der große Hund rennt", "der big Hund rennt"),
+    Translated("he said yes and no and", "x y z a b c", "x y z x y z x y z"),
+    Translated("nothing came of this one here", "daraus wurde leider nichts mehr", ""),
+]
+
+
+def test_shares_and_ratios_by_hand() -> None:
+    found = analyse(SENTENCES, languages=("en", "de"), bins=2, worst=2)
+    assert found.length_ratio == pytest.approx((2 + 4 + 9 + 0) / (2 + 4 + 6 + 5))
+    assert found.repetition_rate == 1 / 4
+    assert found.copy_rate == pytest.approx(1 / 15)  # "big"
+    assert found.empty == 1
+    assert [one.output for _, one in found.worst] == ["", "x y z x y z x y z"]
+    assert [(one.words, one.sentences) for one in found.by_length] == [("2–4", 2), ("6–6", 2)]
+    assert found.by_length[0].bleu > found.by_length[1].bleu
+    assert found.by_length[0].length_ratio == 1
+
+
+def test_a_reference_may_repeat_itself_and_copy() -> None:
+    same = "a b c a b c"
+    found = analyse([Translated(same, same, same)], languages=("", ""))
+    assert (found.repetition_rate, found.copy_rate, found.length_ratio) == (0, 0, 1)
+
+
+def test_words_of_chinese_are_characters() -> None:
+    found = analyse([Translated("I know", "我知道了", "我知")], languages=("en", "zh"))
+    assert found.length_ratio == 0.5
