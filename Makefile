@@ -45,7 +45,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) --editable '.[data,words,dev]'
+	$(PIP) --editable '.[data,export,words,dev]'
 	@touch $@
 
 clean:

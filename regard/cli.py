@@ -431,6 +431,21 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command()
+def export(
+    run: RunPath,
+    to: Annotated[Literal["ctranslate2"], typer.Option(help="The engine to write for.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A folder that is made for it.")],
+) -> None:
+    """Write a trained Transformer for a faster engine.
+
+    For example: regard export runs/multi30k --to ctranslate2 --out multi30k-ct2
+    """
+    opened = _open(run, "cpu")
+    opened.export(to, out)
+    _tell(f"{out} holds the model, its vocabularies and its tokenizers.")
+
+
 @data_app.command("check")
 def data_check(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE|FILE.yaml", help="Whose data to check.")],

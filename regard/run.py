@@ -24,11 +24,14 @@ from regard.decoding import Ensemble
 from regard.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.nn import Trace
+from regard.pretrained import ctranslate2
 from regard.tasks import TASKS, Prediction, Task
+from regard.tasks.translate import Translate
 from regard.training.engine import Engine, make_engine
-from regard.training.files import (
-    read_weights,
-)
+from regard.training.files import read_weights, saying_what_failed, writing
+
+EXPORTERS = {"ctranslate2": ctranslate2.export}
+"""By the name of the engine."""
 
 
 @dataclass
@@ -127,6 +130,21 @@ class Run:
             "seconds": round(time.perf_counter() - began, 3),
             "metrics": metrics | self.task.signatures(),
         }
+
+    def export(self, to: str, folder: str | Path) -> None:
+        """Write the model for another engine: to="ctranslate2"."""
+        folder = Path(folder)
+        if to not in EXPORTERS:
+            raise UserError(f"to={to!r} is not one of {', '.join(EXPORTERS)}.")
+        if not isinstance(self.task, Translate):
+            raise UserError(f"{to} is for task=translate; this run's is {self.config.task}.")
+        if folder.exists():
+            raise UserError(f"{folder} exists already; choose another folder.")
+        tokenizers = (self.task.tokenizer, self.task.target_tokenizer)
+        with saying_what_failed(folder):
+            folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with writing(folder) as aside:
+            EXPORTERS[to](self.model, tokenizers, aside)
 
     def trace(self, text: str) -> Trace:
         """Attention of every layer and head, masks and shapes, by readable path."""
