@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from regard import tables
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.metrics.analysis import Analysis
     from regard.run import Run
     from regard.tasks import Prediction
-    from regard.tasks.check import SplitReport
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -114,7 +114,7 @@ def recipes(as_json: Json = False) -> None:
         (name, about.summary, _scores(about.expected), f"{about.minutes:g} min")
         for name, about in found.items()
     ]
-    _print_table(("recipe", "what it learns", "expected", "2 cores"), rows)
+    print(tables.table(("recipe", "what it learns", "expected", "2 cores"), rows))
     print("\nTrain one with: regard train sort")
 
 
@@ -241,15 +241,13 @@ def evaluate(
         _print_json(result if found is None else result | {"analysis": asdict(found)})
         return
     print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
-    _print_table(
-        ("metric", "score"),
-        [
-            (name, score if isinstance(score, str) else f"{score:.4f}")
-            for name, score in result["metrics"].items()
-        ],
-    )
+    scores = [
+        (name, score if isinstance(score, str) else f"{score:.4f}")
+        for name, score in result["metrics"].items()
+    ]
+    print(tables.table(("metric", "score"), scores))
     if found is not None:
-        _print_analysis(found)
+        print("\n" + tables.of_analysis(found))
 
 
 def _analysed(run: "Run", result: dict[str, Any], outputs: list[Any]) -> "Analysis":
@@ -261,25 +259,6 @@ def _analysed(run: "Run", result: dict[str, Any], outputs: list[Any]) -> "Analys
     found = analyse(outputs, languages=(data.source, data.target_written_in))
     _tell(f"Look at {write_report(run, result, found)}.")
     return found
-
-
-def _print_analysis(found: "Analysis") -> None:
-    from regard.look.report import rows_of
-
-    print()
-    _print_table(("", "where it is weak"), rows_of(found))
-    print()
-    _print_table(
-        ("words of the source", "sentences", "BLEU", "length ratio"),
-        [
-            (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
-            for one in found.by_length
-        ],
-    )
-    print("\nThe worst, by chrF:")
-    for score, one in found.worst[:3]:
-        print(f"  {score:5.1f}  {one.source}\n         is     {one.target}")
-        print(f"         output {one.output}")
 
 
 @app.command()
@@ -473,36 +452,9 @@ def data_check(
         _print_json({"splits": {name: checking.as_json(one) for name, one in found.items()}})
         return
     for split, report in found.items():
-        _print_report(split, getattr(resolved.data, split), report)
+        print(tables.of_data(split, getattr(resolved.data, split), report))
     if any(report.left_out for report in found.values()):
         print("regard train stops at the first such line, unless it is given --on-bad-line skip.")
-
-
-def _print_report(split: str, name: str, report: "SplitReport") -> None:
-    from regard.tasks.check import histogram
-
-    dropped = sum(report.left_out.values())
-    print(f"{split} ({name}): {report.kept:,} pairs kept, 0 truncated, {dropped:,} left out")
-    for reason, count in report.left_out.items():
-        places = report.places[reason]
-        print(f"  left out: {count:,} where {reason}")
-        print(f"    {', '.join(places)}{', …' if count > len(places) else ''}")
-    print(f"  tokens: {report.tokens:,}, of which the vocabulary has {report.coverage:.2%}")
-    print(f"  duplicates: {report.duplicates:,} pairs stood there before")
-    if split != "train":
-        print(
-            f"  overlap: {report.in_train:,} pairs and {report.sources_in_train:,} sources are in "
-            f"train too"
-        )
-        if report.in_train_lines:
-            print(f"    lines {', '.join(map(str, report.in_train_lines))}, …")
-    for side, lengths in report.lengths.items():
-        bars = histogram(lengths)
-        most = max((count for _, count in bars), default=1)
-        print(f"  tokens of a {side}:")
-        for label, count in bars:
-            print(f"    {label:>9}  {count:>9,}  {'█' * round(40 * count / most)}".rstrip())
-    print()
 
 
 def _bad_line_setting(on_bad_line: str | None) -> list[str]:
@@ -512,7 +464,7 @@ def _bad_line_setting(on_bad_line: str | None) -> list[str]:
 def _print_keys() -> NoReturn:
     from regard import config
 
-    _print_table(("key", "value", "default", "what it means"), config.describe())
+    print(tables.table(("key", "value", "default", "what it means"), config.describe()))
     raise typer.Exit()
 
 
@@ -539,14 +491,6 @@ def _scores(expected: dict[str, float]) -> str:
 
 def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, ensure_ascii=False))
-
-
-def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, tuple("─" * width for width in widths), *rows]:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
 
 
 def _tell(text: str) -> None:

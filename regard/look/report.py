@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from regard.look.pictures import INK, SOFT, STYLE, VALID
 from regard.metrics.analysis import Analysis
 from regard.run import Run
+from regard.tables import by_length, summary
 from regard.training.files import write_text
 
 PICTURES = ("curves.png", "attention.png", "gates.png")
@@ -56,33 +57,19 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
     return path
 
 
-def rows_of(analysis: Analysis) -> list[tuple[str, str]]:
-    """What there is one number of."""
-    return [
-        ("length ratio", f"{analysis.length_ratio:.3f} words written for each of the reference"),
-        ("repetition", f"{analysis.repetition_rate:.2%} of sentences repeat a stretch of words"),
-        ("copied", f"{analysis.copy_rate:.2%} of words are the source's, and not the reference's"),
-        ("empty", f"{analysis.empty:,} outputs"),
-    ]
-
-
 def _analysis(analysis: Analysis) -> list[str]:
-    lengths = [
-        (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
-        for one in analysis.by_length
-    ]
     worst = [(f"{score:.1f}", one.source, one.target, one.output) for score, one in analysis.worst]
     return [
         "<h2>Where it is weak</h2>",
-        _table(("", ""), rows_of(analysis)),
-        _image(_png(by_length(analysis))),
-        _table(("words of the source", "sentences", "BLEU", "length ratio"), lengths),
+        _table(("", ""), summary(analysis)),
+        _image(_png(bars_by_length(analysis))),
+        _table(("words of the source", "sentences", "BLEU", "length ratio"), by_length(analysis)),
         "<h2>The worst, by chrF</h2>",
         _table(("chrF", "source", "reference", "output"), worst),
     ]
 
 
-def by_length(analysis: Analysis) -> Figure:
+def bars_by_length(analysis: Analysis) -> Figure:
     """BLEU of short and of long sentences, and how long their translations are."""
     with plt.rc_context(STYLE):
         figure, (scores, ratios) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")

@@ -111,24 +111,6 @@ def _compare(report: SplitReport, held_out: Hashes, train: Hashes) -> None:
     report.in_train_lines = [int(line) for line in held_out.lines[pairs][:SHOWN]]
 
 
-def histogram(lengths: dict[int, int], *, bars: int = 10) -> list[tuple[str, int]]:
-    """Texts by length, in up to so many ranges of equal width."""
-    if not lengths:
-        return []
-    width = max(1, -(-max(lengths) // bars))
-    counts: dict[int, int] = {}
-    for length, count in lengths.items():
-        place = max(0, length - 1) // width
-        counts[place] = counts.get(place, 0) + count
-    return [
-        (
-            f"{place * width + 1}" if width == 1 else f"{place * width + 1}–{(place + 1) * width}",
-            counts.get(place, 0),
-        )
-        for place in range(max(counts) + 1)
-    ]
-
-
 def as_json(report: SplitReport) -> dict[str, Any]:
     """The report as plain values."""
     return {**vars(report), "coverage": report.coverage}

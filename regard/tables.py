@@ -1,0 +1,103 @@
+"""What commands print for people: tables, bars, sentences side by side. Imports nothing heavy."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.metrics.analysis import Analysis
+    from regard.tasks.check import SplitReport
+
+BAR = 40
+"""Characters of the longest bar."""
+WORST_SHOWN = 3
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = [header, ["─" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def of_data(split: str, name: str, report: "SplitReport") -> str:
+    """What became of the lines of one part of the data."""
+    dropped = sum(report.left_out.values())
+    lines = [f"{split} ({name}): {report.kept:,} pairs kept, 0 truncated, {dropped:,} left out"]
+    for reason, count in report.left_out.items():
+        places = report.places[reason]
+        lines.append(f"  left out: {count:,} where {reason}")
+        lines.append(f"    {', '.join(places)}{', …' if count > len(places) else ''}")
+    lines.append(f"  tokens: {report.tokens:,}, of which the vocabulary has {report.coverage:.2%}")
+    lines.append(f"  duplicates: {report.duplicates:,} pairs stood there before")
+    if split != "train":
+        lines.append(
+            f"  overlap: {report.in_train:,} pairs and {report.sources_in_train:,} sources are in "
+            f"train too"
+        )
+        if report.in_train_lines:
+            more = ", …" if report.in_train > len(report.in_train_lines) else ""
+            lines.append(f"    lines {', '.join(map(str, report.in_train_lines))}{more}")
+    for side, lengths in report.lengths.items():
+        bars = histogram(lengths)
+        most = max((count for _, count in bars), default=1)
+        lines.append(f"  tokens of a {side}:")
+        lines += [
+            f"    {label:>9}  {count:>9,}  {'█' * round(BAR * count / most)}".rstrip()
+            for label, count in bars
+        ]
+    return "\n".join([*lines, ""])
+
+
+def histogram(lengths: dict[int, int], *, bars: int = 10) -> list[tuple[str, int]]:
+    """Texts by length, in up to so many ranges of equal width."""
+    if not lengths:
+        return []
+    width = max(1, -(-max(lengths) // bars))
+    counts: dict[int, int] = {}
+    for length, count in lengths.items():
+        place = max(0, length - 1) // width
+        counts[place] = counts.get(place, 0) + count
+    return [
+        (
+            f"{place * width + 1}" if width == 1 else f"{place * width + 1}–{(place + 1) * width}",
+            counts.get(place, 0),
+        )
+        for place in range(max(counts) + 1)
+    ]
+
+
+def of_analysis(found: "Analysis") -> str:
+    """Where translations are weak."""
+    lines = [
+        table(("", "where it is weak"), summary(found)),
+        "",
+        table(("words of the source", "sentences", "BLEU", "length ratio"), by_length(found)),
+        "",
+        "The worst, by chrF:",
+    ]
+    for score, one in found.worst[:WORST_SHOWN]:
+        lines.append(f"  {score:5.1f}  source     {one.source}")
+        lines.append(f"         reference  {one.target}")
+        lines.append(f"         output     {one.output}")
+    return "\n".join(lines)
+
+
+def summary(found: "Analysis") -> list[tuple[str, str]]:
+    """What there is one number of."""
+    return [
+        ("length ratio", f"{found.length_ratio:.3f} words written for each of the reference"),
+        ("repetition", f"{found.repetition_rate:.2%} of sentences repeat a stretch of words"),
+        ("copied", f"{found.copy_rate:.2%} of words are the source's, and not the reference's"),
+        ("empty", f"{found.empty:,} outputs"),
+    ]
+
+
+def by_length(found: "Analysis") -> list[tuple[str, str, str, str]]:
+    """A row for short sentences, for longer ones, …"""
+    return [
+        (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
+        for one in found.by_length
+    ]
