@@ -111,7 +111,12 @@ def recipes(as_json: Json = False) -> None:
         _print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
         return
     rows = [
-        (name, about.summary, _scores(about.expected), f"{about.minutes:g} min")
+        (
+            name,
+            about.summary,
+            _scores(about.expected),
+            f"{about.minutes:g} min" if about.minutes else "",
+        )
         for name, about in found.items()
     ]
     print(tables.table(("recipe", "what it learns", "expected", "2 cores"), rows))

@@ -47,10 +47,12 @@ def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_seq2seq_recipe_trains_a_transformer_and_a_gru(tmp_path, few_words, name, model):
     resolved = config.load(name, [*QUICK, *model, f"data.directory={tmp_path}"])
-    for split in ("train", "valid", "test"):  # of a recipe whose corpus is not at hand
+    corpus = resolved.data  # of a recipe whose corpus is not at hand, a few lines in its place
+    for split in ("train", "valid", "test"):
         for language in ("en", "de"):
-            file = tmp_path / f"{getattr(resolved.data, split)}.{language}"
+            file = tmp_path / f"{getattr(corpus, split)}.{language}"
             file.write_text("".join(f"Two {language} dogs, {n}.\n" for n in range(20)))
+    (tmp_path / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
     train(resolved, tmp_path / "run")
     report = load(tmp_path / "run").evaluate("valid")
     assert report["recipe"] == name

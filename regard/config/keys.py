@@ -86,8 +86,24 @@ class Data(Section):
     )
     fresh: bool = Field(True, description="a generator makes new examples every epoch")
     split_seed: int = Field(
-        0, ge=0, lt=2**63, description="draws which of a generator's examples are held out"
+        0, ge=0, lt=2**63, description="draws which of a generator's or a file's examples those are"
     )
+    held_out: float = Field(
+        0.0,
+        ge=0,
+        lt=0.5,
+        description="the share of one file's sources for valid, and as many for test, where "
+        "train, valid and test name the same file",
+    )
+
+    @model_validator(mode="after")
+    def _one_file_to_split(self) -> "Data":
+        if self.held_out and not self.train == self.valid == self.test:
+            raise ValueError(
+                f"held_out={self.held_out} splits one file, and train, valid and test name "
+                f"{len({self.train, self.valid, self.test})}"
+            )
+        return self
 
     @property
     def target_written_in(self) -> str:

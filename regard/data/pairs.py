@@ -8,6 +8,7 @@ from pathlib import Path
 from regard.data.generators import GENERATORS, Endless
 from regard.data.records import Columns, Files, Row, find_files
 from regard.data.source import Source, hash_of
+from regard.data.splits import part_of
 from regard.data.tally import Tally
 from regard.errors import UserError
 
@@ -69,7 +70,7 @@ class PairSource(Source):
         """
         self.tally.begin()
         if not self.generated:
-            yield from self.tally.good(self.files.records())
+            yield from filter(self._belongs, self.tally.good(self.files.records()))
             return
         generator = GENERATORS[self.name]
         pairs = (
@@ -78,6 +79,13 @@ class PairSource(Source):
             else self.generate()
         )
         yield from (Row(number, *pair) for number, pair in enumerate(pairs, start=1))
+
+    def _belongs(self, row: Row) -> bool:
+        """Whether a line is of this part, where one file holds them all: no source is in two."""
+        share = self.data.held_out
+        return not share or self.split == part_of(
+            row.source, share=share, seed=self.data.split_seed
+        )
 
     def place(self, side: int) -> Path:
         """The file that a side of the pairs stands in."""

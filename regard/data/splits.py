@@ -25,6 +25,13 @@ def split_of(key: str, *, seed: int = 0, of: int = 10, valid: int = 1, test: int
     return "valid" if place < valid else "test" if place < valid + test else "train"
 
 
+def part_of(key: str, *, share: float, seed: int = 0) -> Split:
+    """The same for a file: this share of all keys to valid, as much to test."""
+    digest = hashlib.blake2b(key.encode(), digest_size=8, salt=seed.to_bytes(8, "big")).digest()
+    place = int.from_bytes(digest, "big") / 2**64
+    return "valid" if place < share else "test" if place < 2 * share else "train"
+
+
 def draws(data: Data, split: Split, *, seed: int, epoch: int) -> np.random.Generator:
     """The randomness of an epoch: its own, or always the first one's if none should be fresh."""
     return np.random.default_rng([seed, epoch if data.fresh else 0, SPLITS.index(split)])

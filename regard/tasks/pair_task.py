@@ -142,7 +142,14 @@ class PairTask(Task):
         """The training files as token ids on disk: those that are there, or new ones."""
         source, data = self.sources["train"], self.config.data
         made_with = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
-        key = key_of(self.fingerprint, source.columns, data.max_length, data.on_bad_line, made_with)
+        key = key_of(
+            self.fingerprint,
+            source.columns,
+            data.max_length,
+            data.on_bad_line,
+            (data.held_out, data.split_seed),
+            made_with,
+        )
         found = open_corpus(key, source.tally)
         return found or make_corpus(key, self.read("train"), tally=source.tally)
 

@@ -123,3 +123,25 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch) -> None
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0] + 200_000
+
+
+def test_one_file_is_split_by_its_sources(tmp_path: Path) -> None:
+    lines = [f"s{n % 300}\tt{n}\n" for n in range(600)]
+    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    task = translation(tmp_path, "data.held_out=0.1")
+    found = {split: task.pairs(split) for split in ("train", "valid", "test")}
+    assert sorted(pair for pairs in found.values() for pair in pairs) == sorted(
+        tuple(line.rstrip().split("\t")) for line in lines
+    )
+    sources = {split: {source for source, _ in pairs} for split, pairs in found.items()}
+    assert not sources["train"] & sources["test"]
+    assert not sources["train"] & sources["valid"]
+    assert 15 < len(sources["valid"]) < 45
+    assert len(task.examples("train")) == len(found["train"])
+    other = translation(tmp_path, "data.held_out=0.1", "data.split_seed=1")
+    assert other.pairs("test") != found["test"]
+
+
+def test_only_one_file_can_be_split(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"held_out=0.1 splits one file, and .* name 2"):
+        translation(tmp_path, "data.held_out=0.1", "data.test=other.tsv")
