@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -260,8 +261,7 @@ def _analysed(run: "Run", result: dict[str, Any], outputs: list[Any]) -> "Analys
     from regard.look.report import write_report
     from regard.metrics.analysis import analyse
 
-    data = run.config.data
-    found = analyse(outputs, languages=(data.source, data.target_written_in))
+    found = analyse(outputs, languages=run.config.data.languages)
     _tell(f"Look at {write_report(run, result, found)}.")
     return found
 
@@ -342,7 +342,8 @@ def predict(
             found += [_as_json(one) for one in predictions]
         else:
             _print_at_once(
-                "\t".join([*one.outputs, *_pharaoh(one.alignment)]) for one in predictions
+                "\t".join([*map(_one_line, one.outputs), *_pharaoh(one.alignment)])
+                for one in predictions
             )
     if as_json:
         _print_json({"predictions": found})
@@ -367,6 +368,11 @@ def _end_quietly() -> NoReturn:
     """The reader of our output has gone: nobody is left to tell."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(141)
+
+
+def _one_line(text: str) -> str:
+    """A line in is a line out: what would end it, or a column of it, is written as a space."""
+    return re.sub(r"[\n\r\t]", " ", text)
 
 
 def _pharaoh(alignment: list[tuple[int, int]] | None) -> list[str]:

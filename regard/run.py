@@ -91,6 +91,11 @@ class Run:
                     f"{other.path} has another vocabulary than {self.path}: runs can write "
                     f"together if their tokenizers are the same."
                 )
+            if other.task.longest_output < self.task.longest_output:
+                raise UserError(
+                    f"{other.path} knows no more than {other.task.longest_output} positions, fewer "
+                    f"than {self.path}: name it first."
+                )
         models = [self.model, *(other.model for other in others)]
         return replace(self, model=Ensemble(models) if others else self.model)
 
@@ -101,7 +106,7 @@ class Run:
             if ignored:
                 raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
             changes = {"beam": changes["n_best"]} | changes if changes else {}
-        strategy = _strategy(changes)
+        strategy = _strategy(changes, self.config.decode.strategy)
         values = self.config.model_dump()
         values["decode"] |= strategy | changes
         return configuration.validate(values, where=str(self.path)).decode
@@ -144,7 +149,8 @@ class Run:
         with saying_what_failed(folder):
             folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         with writing(folder) as aside:
-            EXPORTERS[to](self.model, tokenizers, aside)
+            longest = max(1024, self.config.data.max_length + 1, self.config.decode.max_new_tokens)
+            EXPORTERS[to](self.model, tokenizers, aside, longest=longest)
 
     def trace(self, text: str) -> Trace:
         """Attention of every layer and head, masks and shapes, by readable path."""
@@ -162,11 +168,11 @@ class Run:
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 
 
-def _strategy(changes: dict[str, Any]) -> dict[str, str]:
-    """The way of decoding that some options belong to, if it is not named."""
+def _strategy(changes: dict[str, Any], own: str) -> dict[str, str]:
+    """The way of decoding that some options belong to, if it is not named; own: the run's."""
     given = changes.get("strategy")
     drawn = [name for name in SAMPLING if name in changes]
-    several = ("n_best",) if given != "sample" and not drawn else ()
+    several = ("n_best",) if (given or own) != "sample" and not drawn else ()
     beams = [name for name in ("beam", "length_penalty", *several) if name in changes]
     for names, wanted, what in ((beams, "beam", "beam search"), (drawn, "sample", "sampling")):
         if names and given not in (None, wanted):

@@ -25,7 +25,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def of_data(split: str, name: str, report: "SplitReport") -> str:
     """What became of the lines of one part of the data."""
     dropped = sum(report.left_out.values())
-    lines = [f"{split} ({name}): {report.kept:,} pairs kept, 0 truncated, {dropped:,} left out"]
+    kept = f"{report.kept:,} pairs kept, {report.truncated} truncated, {dropped:,} left out"
+    lines = [f"{split} ({name}): {kept}"]
     for reason, count in report.left_out.items():
         places = report.places[reason]
         lines.append(f"  left out: {count:,} where {reason}")

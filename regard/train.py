@@ -139,7 +139,8 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     snapshots = Snapshots(
         run.path / "snapshots", settings.average, settings.average_of, run.task.identity
     )
-    for leftover in [*run.path.glob(".*.part"), *checkpoints.directory.glob(".*.part")]:
+    folders = (run.path, checkpoints.directory, snapshots.directory)
+    for leftover in [path for folder in folders for path in folder.glob(".*.part")]:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()  # of a killed process
     with (
         StopOnSignal() as signals,

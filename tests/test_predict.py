@@ -68,14 +68,14 @@ def test_lines_keep_their_order_and_number_over_many_batches(call, tiny_run: Pat
 
 
 def test_what_is_drawn_is_a_function_of_the_seed(call, tiny_run: Path) -> None:
-    lines = "1 2 3\n4 5 6 7\n8 9\n"
+    lines = "1 2 3\n\n4 5 6 7\n8 9\n"
 
     def drawn(*options: object) -> str:
         return call("predict", tiny_run, "--temperature", 2, *options, stdin=lines).out
 
     assert drawn() == drawn() == drawn("--seed", 0)
     assert drawn("--seed", 1) != drawn()
-    assert all(line.count("\t") == 2 for line in drawn("--n-best", 3).splitlines())
+    assert all(line.count("\t") == 2 for line in drawn("--n-best", 3).splitlines() if line)
     alone = [
         regard.load(tiny_run).predictions([line], decoding={"temperature": 2}, first=number)[0].text
         for number, line in enumerate(lines.splitlines())
@@ -88,8 +88,15 @@ def test_outputs_can_be_told_how_to_begin_and_how_long_to_be(call, tiny_run: Pat
         "predict", tiny_run, "--prefix", "7 7", "--max-length-ratio", 3, stdin="1 2\n3\n"
     ).out
     assert all(line.startswith("7 7") for line in out.splitlines())
-    longer = call("predict", tiny_run, "--min-length-ratio", 2, stdin="1 2 3\n").out
-    assert len(longer.split()) >= 6
+    exactly = ("--min-length-ratio", 2, "--max-length-ratio", 2)
+    assert len(call("predict", tiny_run, *exactly, stdin="1 2 3\n").out.split()) == 6
+    refused(call("predict", tiny_run, "--prefix", "zzz", stdin="1"), "prefix: 'zzz' is not in the")
+    long = ("--prefix", "1 2 3 4", "--max-new-tokens", 3)
+    refused(
+        call("predict", tiny_run, *long, stdin="1"), "prefix has 4 tokens, and max_new_tokens=3"
+    )
+    nothing_left = ("--no-repeat-ngram", 1, "--min-length-ratio", 20, "--beam", 2)
+    assert call("predict", tiny_run, *nothing_left, stdin="1 2\n").code == 0
     once = call("predict", tiny_run, "--no-repeat-ngram", 1, stdin="1 1 1 2\n").out.split()
     assert len(once) == len(set(once))
 
@@ -137,6 +144,13 @@ def test_options_that_do_not_go_together_are_refused(call, tiny_run: Path) -> No
     refused(call("predict", tiny_run, "--temperature", 0), "decode.temperature=0")
     refused(call("predict", tiny_run, "--top-p", 2), "decode.top_p=2")
     refused(call("predict", tiny_run, "--no-repeat-ngram", -1), "decode.no_repeat_ngram=-1")
+
+
+def test_a_run_with_few_positions_comes_first(call, tiny, tiny_run: Path) -> None:
+    call("train", "sort", *tiny, "-s", "model.positions=learned", "--out", "learned")
+    first = call("predict", "learned", "--ensemble", tiny_run, stdin="1 2\n")
+    assert first.code == 0
+    refused(call("predict", tiny_run, "--ensemble", "learned", stdin="1"), "name it first")
 
 
 def test_only_a_translator_aligns(tmp_path: Path) -> None:

@@ -56,6 +56,9 @@ class Data(Section):
         "file's name, as en of train.en; for the generator numbers, its language",
     )
     target: str = Field("", description="the same of the target")
+    source_language: str = Field(
+        "", description="what the source is written in, where data.source does not say"
+    )
     text: str = Field("", description="the column of the text to classify, by name or number")
     label: str = Field("", description="the column of its class")
     max_length: int = Field(
@@ -92,23 +95,23 @@ class Data(Section):
         0.0,
         ge=0,
         lt=0.5,
-        description="the share of one file's sources for valid, and as many for test, where "
-        "train, valid and test name the same file",
+        description="the share of the training file's sources for valid, and as many for test, "
+        "where those name the same file",
     )
 
     @model_validator(mode="after")
     def _one_file_to_split(self) -> "Data":
-        if self.held_out and not self.train == self.valid == self.test:
+        if self.held_out and self.train not in (self.valid, self.test):
             raise ValueError(
-                f"held_out={self.held_out} splits one file, and train, valid and test name "
-                f"{len({self.train, self.valid, self.test})}"
+                f"held_out={self.held_out} is of the file that train names, and neither valid nor "
+                f"test names the same"
             )
         return self
 
     @property
-    def target_written_in(self) -> str:
-        """The target's language."""
-        return self.target_language or self.target
+    def languages(self) -> tuple[str, str]:
+        """Of the source and of the target."""
+        return self.source_language or self.source, self.target_language or self.target
 
 
 TokenKind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
@@ -439,6 +442,8 @@ class Config(Section):
                 f"model.kind={self.model.kind} is not made for task={self.task}; "
                 f"it may be {_listed(KINDS[self.task])}"
             )
+        if self.task == "lm" and self.data.held_out:
+            raise ValueError("data.held_out splits pairs of texts; lm reads a file for each part")
         halved = self.model.kind != "transformer" and self.model.bidirectional
         if halved and self.task != "lm" and self.model.d_model % 2:
             raise ValueError(

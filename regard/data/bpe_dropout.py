@@ -9,7 +9,7 @@ from regard.data.examples import Ids
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 
 WAYS = 16
-"""Ways to cut a word that are drawn for an epoch, at most; each occurrence takes one of them."""
+"""Ways to cut a word that are drawn, at most; each occurrence takes one of them, or draws one."""
 
 
 class BpeDropout:
@@ -27,22 +27,19 @@ class BpeDropout:
         self._tokenizer = tokenizer
         self._rate = rate
         self._ids: dict[str, int] = model["vocab"]
+        self._drawn: dict[str, list[Ids]] = {}
         self._ranks = {tuple(merge): rank for rank, merge in enumerate(model["merges"])}
 
-    def encode(self, texts: list[str], random: np.random.Generator) -> list[Ids]:
-        """Token ids of each text."""
-        drawn: dict[str, list[Ids]] = {}
-        found = []
-        for text in texts:
-            row: Ids = []
-            for word in self._tokenizer.words(text):
-                ways = drawn.setdefault(word, [])
-                choice = int(random.integers(WAYS))
-                if choice >= len(ways):
-                    ways.append(self.cut(word, random))
-                row += ways[min(choice, len(ways) - 1)]
-            found.append(row)
-        return found
+    def encode(self, text: str, random: np.random.Generator) -> Ids:
+        """Token ids of a text."""
+        row: Ids = []
+        for word in self._tokenizer.words(text):
+            ways = self._drawn.setdefault(word, [])
+            choice = int(random.integers(WAYS))
+            if choice >= len(ways):
+                ways.append(self.cut(word, random))
+            row += ways[min(choice, len(ways) - 1)]
+        return row
 
     def cut(self, word: str, random: np.random.Generator) -> Ids:
         """The pieces of one word, this time."""

@@ -31,6 +31,10 @@ class PairSource(Source):
 
     def __post_init__(self) -> None:
         self.tally = Tally(self.data.on_bad_line)
+        if self.generated and self.data.held_out:
+            raise UserError(
+                f"data.held_out is of a file; the generator {self.name} holds out its own examples."
+            )
 
     @property
     def columns(self) -> Columns:
@@ -70,7 +74,11 @@ class PairSource(Source):
         """
         self.tally.begin()
         if not self.generated:
-            yield from filter(self._belongs, self.tally.good(self.files.records()))
+            records = self.files.records()
+            if self.data.held_out and self.split != "train" and self.name == self.data.train:
+                # The same file: its faults are met where the training part of it is read.
+                records = (one for one in records if isinstance(one, Row))
+            yield from filter(self._belongs, self.tally.good(records))
             return
         generator = GENERATORS[self.name]
         pairs = (
@@ -81,11 +89,11 @@ class PairSource(Source):
         yield from (Row(number, *pair) for number, pair in enumerate(pairs, start=1))
 
     def _belongs(self, row: Row) -> bool:
-        """Whether a line is of this part, where one file holds them all: no source is in two."""
-        share = self.data.held_out
-        return not share or self.split == part_of(
-            row.source, share=share, seed=self.data.split_seed
-        )
+        """Whether a line is of this part, where one file holds several: no source is in two."""
+        share, seed = self.data.held_out, self.data.split_seed
+        if not share or self.name != self.data.train:
+            return True
+        return self.split == part_of(row.source, share=share, seed=seed)
 
     def place(self, side: int) -> Path:
         """The file that a side of the pairs stands in."""

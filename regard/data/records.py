@@ -65,6 +65,8 @@ class Files:
 
 def find_files(path: Path, columns: Columns, names: Columns) -> Files | None:
     """The files that a path means: itself, compressed or not, or path.SOURCE and path.TARGET."""
+    if not path.name:
+        return None  # a folder's own, such as "."
     whole = _there(path)
     if whole is not None:
         return Files((whole,), columns, names)
@@ -129,8 +131,8 @@ def _reading(path: Path) -> Iterator[Iterable[bytes]]:
 
 
 def _broken(text: str) -> bool:
-    """Whether bytes that are not UTF-8 stand in a text."""
-    return not text.isascii() and any("\udc80" <= one <= "\udcff" for one in text)
+    """Whether a text holds bytes that are not UTF-8, or half of a character, as JSON may."""
+    return not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _parallel(source: Path, target: Path, names: Columns) -> Iterator[Record]:
@@ -166,7 +168,7 @@ def _tab_separated(path: Path, columns: Columns, names: Columns) -> Iterator[Rec
 
 
 def _comma_separated(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
-    reader = csv.reader(line + "\n" for _, line in _read(path))
+    reader = csv.reader((line + "\n" for _, line in _read(path)), strict=True)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         last = 0
@@ -267,7 +269,7 @@ def _parquet(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
     try:
         file = parquet.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise UserError(f"{path} is not a Parquet file: {error}.") from None
+        raise UserError(f"{path} is not a Parquet file: {str(error).rstrip('.')}.") from None
     _check_keys(path, keys, file.schema_arrow.names, names)
     rows = (
         row for batch in file.iter_batches(columns=list(set(keys))) for row in batch.to_pylist()
@@ -283,7 +285,7 @@ def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
     try:
         found = datasets.load_from_disk(str(path))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not a folder of a dataset: {error}.") from None
+        raise UserError(f"{path} is not a folder of a dataset: {str(error).rstrip('.')}.") from None
     if isinstance(found, dict):
         raise UserError(
             f"{path} holds several sets, {', '.join(found)}; name one, as in "

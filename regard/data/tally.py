@@ -44,7 +44,7 @@ class Tally:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         shown = self.places.setdefault(kind, [])
         if len(shown) < SHOWN:
-            shown.append(place)
+            shown.append(f"{fault.file.name}:{fault.line}")
 
     def good(self, records: Iterable[Record]) -> Iterator[Row]:
         """The rows among these; the faults are met."""

@@ -50,7 +50,8 @@ class Rules:
             over = length >= self.longest[rows]
             forbidden |= over[:, None]
             forbidden[:, self.end] &= ~over
-        forbidden[:, self.end] &= ~forbidden.all(dim=1)  # if nothing is left, to end is
+        nothing = scores.masked_fill(forbidden, -torch.inf).amax(dim=1) == -torch.inf
+        forbidden[:, self.end] &= ~nothing  # if nothing is left, to end is
         for row, source in enumerate(rows.tolist()):
             prefix = () if self.prefixes is None else self.prefixes[source]
             if length < len(prefix):

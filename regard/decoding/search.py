@@ -34,7 +34,8 @@ def search(
     if times > 1:
         source = source.repeat_interleave(times, dim=0)
         prefixes = None if prefixes is None else [one for one in prefixes for _ in range(times)]
-    rules = make_rules(decode, (source != padding).sum(dim=1), end=end, prefixes=prefixes)
+    lengths = ((source != padding) & (source != end)).sum(dim=1)
+    rules = make_rules(decode, lengths, end=end, prefixes=prefixes)
     if decode.strategy == "beam":
         return beam_search(
             stepper,

@@ -28,7 +28,6 @@ body {{ font: 16px/1.5 system-ui, sans-serif; color: #22223b; max-width: 60rem; 
 table {{ border-collapse: collapse; margin: 1rem 0; }}
 td, th {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
   border-bottom: 1px solid #e4e4ea; overflow-wrap: anywhere; }}
-td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
 img {{ max-width: 100%; }}
 </style></head><body>
 <h1>{title}</h1>
@@ -74,12 +73,14 @@ def bars_by_length(analysis: Analysis) -> Figure:
     with plt.rc_context(STYLE):
         figure, (scores, ratios) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
         labels = [one.words for one in analysis.by_length]
-        scores.bar(labels, [one.bleu for one in analysis.by_length], color=VALID)
+        places = range(len(labels))
+        scores.bar(places, [one.bleu for one in analysis.by_length], color=VALID)
         scores.set_title("BLEU")
-        ratios.bar(labels, [one.length_ratio for one in analysis.by_length], color=SOFT)
+        ratios.bar(places, [one.length_ratio for one in analysis.by_length], color=SOFT)
         ratios.axhline(1, color=INK, linewidth=0.8)
         ratios.set_title("words written for each of the reference")
         for axes in (scores, ratios):
+            axes.set_xticks(places, labels)
             axes.set_xlabel("words of the source")
     return figure
 

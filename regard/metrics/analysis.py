@@ -87,8 +87,15 @@ def _by_length(
 ) -> list[ByLength]:
     """The sentences in order of length, in parts of about equal number."""
     order = sorted(range(len(words)), key=lambda number: len(words[number][0]))
+    lengths = [len(words[number][0]) for number in order]
     count = max(1, min(bins, len(order)))
-    edges = [round(len(order) * number / count) for number in range(count + 1)]
+    edges = [0]
+    for number in range(1, count + 1):
+        edge = max(edges[-1], round(len(order) * number / count))
+        while 0 < edge < len(order) and lengths[edge] == lengths[edge - 1]:
+            edge += 1  # sentences of one length stay together
+        if edge > edges[-1]:
+            edges.append(edge)
     found = []
     for part in (order[begin:end] for begin, end in itertools.pairwise(edges)):
         scores = translation_scores(

@@ -18,7 +18,7 @@ def dropout(x: Float[Tensor, "*B"], rate: float) -> Float[Tensor, "*B"]:
     """
     if x.device.type != "cpu":
         return F.dropout(x, rate)
-    dropped = round(rate * LEVELS)
+    dropped = min(round(rate * LEVELS), LEVELS - 1)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     levels = draws.view(torch.int16)[: x.numel()].view(x.shape)  # −LEVELS/2 … LEVELS/2 − 1
     kept = (levels >= dropped - LEVELS // 2).to(x.dtype)

@@ -13,12 +13,13 @@ from regard.models import Transformer
 from regard.nn import DecoderLayer, Embedding, EncoderLayer, LayerNorm, MultiHeadAttention
 from regard.nn.positions import LearnedPositions, sinusoids
 
-LONGEST = 1024
-"""Positions that are written down where the model computes them."""
 
-
-def export(model: nn.Module, tokenizers: tuple[Tokenizer, Tokenizer], folder: Path) -> None:
+def export(
+    model: nn.Module, tokenizers: tuple[Tokenizer, Tokenizer], folder: Path, *, longest: int = 1024
+) -> None:
     """Write a Transformer and its vocabularies as a CTranslate2 model directory.
+
+    longest: positions to write down where the model computes them.
 
     Its translations are ours: what it is given and gives back are tokens, `</s>` it adds itself.
     """
@@ -46,8 +47,8 @@ def export(model: nn.Module, tokenizers: tuple[Tokenizer, Tokenizer], folder: Pa
         for layer, other in zip(ours.layers, theirs.layer, strict=True):
             assert isinstance(layer, EncoderLayer | DecoderLayer)
             _layer(other, layer)
-    _embedding(spec.encoder.embeddings[0], spec.encoder, model.source_embedding)
-    _embedding(spec.decoder.embeddings, spec.decoder, model.target_embedding)
+    _embedding(spec.encoder.embeddings[0], spec.encoder, model.source_embedding, longest)
+    _embedding(spec.decoder.embeddings, spec.decoder, model.target_embedding, longest)
     spec.decoder.projection.weight = _array(model.output.weight)
     spec.register_source_vocabulary(tokenizers[0].tokens(range(len(tokenizers[0]))))
     spec.register_target_vocabulary(tokenizers[1].tokens(range(len(tokenizers[1]))))
@@ -94,14 +95,14 @@ def _norm(spec: Any, norm: LayerNorm) -> None:
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _embedding(spec: Any, stack: Any, embedding: Embedding) -> None:
+def _embedding(spec: Any, stack: Any, embedding: Embedding, longest: int) -> None:
     """Tokens are scaled by √D there too; positions are given as a table."""
     spec.weight = _array(embedding.tokens.weight)
     places = embedding.positions
     stack.position_encodings.encodings = (
         _array(places.weight)
         if isinstance(places, LearnedPositions)
-        else sinusoids(LONGEST, embedding.tokens.weight.size(1)).numpy()
+        else sinusoids(longest, embedding.tokens.weight.size(1)).numpy()
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -77,6 +76,8 @@ class Classify(PairTask):
         else:
             self.tokenizer = Tokenizer.read(files, self.FILES[0])
             self.labels = _read_labels(files, self.FILES[1])
+        if not self.labels:
+            raise UserError(f"{self.sources['train'].path}: there is no usable line in it.")
         if len(self.labels) < 2:
             raise UserError(
                 f"data.train={config.data.train!r} has one class alone, {self.labels[0]!r}: there "
@@ -98,12 +99,14 @@ class Classify(PairTask):
     def collate(self) -> Collate:
         return collate_classes
 
-    def encode(
-        self, rows: Sequence[Row], *, random: np.random.Generator | None = None
-    ) -> tuple[list[Ids], list[Ids]]:
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, ...]:
+        return (self.tokenizer,)
+
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         """A class that is not known has no number."""
         return (
-            self.cut(self.tokenizer, [row.source for row in rows], random),
+            self.tokenizer.encode([row.source for row in rows]),
             [[self._numbers[row.target]] if row.target in self._numbers else [] for row in rows],
         )
 

@@ -158,7 +158,8 @@ class LanguageModelling(Task):
         checked_lines(lines, self.check, name=name, first=first)
         prompts = self.tokenizer.encode(list(lines))
         way = decode or self.config.decode
-        found = write(model, prompts, self._prompt, way, engine, first=first)
+        numbers = range(first, first + len(lines))
+        found = write(model, prompts, self._prompt, way, engine, numbers=numbers)
         return [
             Prediction(
                 line,

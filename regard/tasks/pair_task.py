@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -55,6 +55,7 @@ class PairTask(Task):
         }
         self._examples: dict[Split, Examples] = {}
         self._pairs: dict[Split, list[Pair]] = {}
+        self._dropped: tuple[int, Examples] | None = None
         self._read_tokens = self._read_unknown = 0
 
     @property
@@ -82,19 +83,13 @@ class PairTask(Task):
         self._read_unknown += sum(row.count(UNKNOWN) for row in rows)
 
     @abstractmethod
-    def encode(
-        self, rows: Sequence[Row], *, random: np.random.Generator | None = None
-    ) -> tuple[list[Ids], list[Ids]]:
-        """Sources and targets as token ids; random: of training, where they need not be alike."""
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
+        """Sources and targets as token ids."""
 
-    def cut(
-        self, tokenizer: Tokenizer, texts: list[str], random: np.random.Generator | None
-    ) -> list[Ids]:
-        """Token ids of texts; in training, with merges left out if that is asked for."""
-        rate = self.config.tokenizer.dropout
-        if random is None or not rate:
-            return tokenizer.encode(texts)
-        return BpeDropout(tokenizer, rate).encode(texts, random)
+    @property
+    @abstractmethod
+    def tokenizers(self) -> tuple[Tokenizer, ...]:
+        """Of the sides that are texts."""
 
     @property
     @abstractmethod
@@ -112,7 +107,26 @@ class PairTask(Task):
         )
 
     def _training_examples(self, epoch: int) -> Examples:
-        return self.examples("train", epoch=epoch)
+        """The examples of an epoch; with tokenizer.dropout, cut in a new way, and in memory."""
+        if not self.config.tokenizer.dropout:
+            return self.examples("train", epoch=epoch)
+        if self._dropped is None or self._dropped[0] != epoch:
+            encoded = self._cut_anew(self.read("train", epoch=epoch), epoch)
+            self._dropped = (epoch, _in_memory(list(encoded)))
+        return self._dropped[1]
+
+    def _cut_anew(self, lines: Iterable[Encoded], epoch: int) -> Iterator[Encoded]:
+        """The same lines with merges left out; a text that grew past max_length stays as it was."""
+        rate, most = self.config.tokenizer.dropout, self.config.data.max_length
+        random = np.random.default_rng([self.config.seed, epoch])
+        cutters = [BpeDropout(tokenizer, rate) for tokenizer in self.tokenizers]
+        for one in lines:
+            sides = [one.source, one.target]
+            for side, cutter in enumerate(cutters):
+                text = (one.row.source, one.row.target)[side]
+                ids = cutter.encode(text, random)
+                sides[side] = ids if len(ids) <= most else sides[side]
+            yield Encoded(one.row, *sides)
 
     def pairs(self, split: Split) -> list[Pair]:
         """Source and target of every example, as text."""
@@ -123,7 +137,7 @@ class PairTask(Task):
     def examples(self, split: Split, *, epoch: int = 0) -> Examples:
         """The token ids of a split; kept, unless every epoch has new ones."""
         source = self.sources[split]
-        if source.endless or (split == "train" and self.config.tokenizer.dropout):
+        if source.endless:
             return _in_memory(list(self.read(split, epoch=epoch)))
         if split not in self._examples:
             if split == "train" and not source.generated:
@@ -157,9 +171,8 @@ class PairTask(Task):
         """The usable lines of a split with their token ids, as they come from disk."""
         source = self.sources[split]
         rows = source.rows(seed=self.config.seed, epoch=epoch)
-        random = np.random.default_rng([self.config.seed, epoch]) if split == "train" else None
         while chunk := list(islice(rows, ENCODED_TOGETHER)):
-            encoded = list(map(Encoded, chunk, *self.encode(chunk, random=random)))
+            encoded = list(map(Encoded, chunk, *self.encode(chunk)))
             faults = self.faults(encoded, source)
             for number in sorted(faults):
                 source.tally.meet(faults[number])
@@ -168,7 +181,11 @@ class PairTask(Task):
             source.tally.use(len(good), texts, unknown=UNKNOWN)
             yield from good
         if not source.tally.rows:
-            raise UserError(f"{source.path}: there is no usable line in it.")
+            reasons = "; ".join(source.tally.reasons())
+            raise UserError(
+                f"{source.path}: there is no usable line in it for data.{split}"
+                f"{f': {reasons}' if reasons else ''}."
+            )
 
     def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
         """Which of these lines cannot be used, now that their tokens are known, and why."""

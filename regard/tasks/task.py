@@ -50,6 +50,8 @@ class Task(ABC):
 
     SCORES_OUTPUTS = False
     """Whether evaluation writes outputs and scores them, so that the way of decoding matters."""
+    longest_output: float = math.inf
+    """Tokens that its model can read or write at most."""
     WRITES = True
     """Whether outputs are written token by token, so that there is a way of decoding to choose."""
 
@@ -93,7 +95,7 @@ class Task(ABC):
         """The training batches."""
 
     def steps(self, *, epochs: int, accumulate: int) -> int:
-        """Updates in so many epochs; past a curriculum, they are all of one size."""
+        """Updates in so many epochs; past a curriculum, they are all of about one size."""
         batches, growing = self.batches(), self.config.data.curriculum
         counted = 1 if self.config.train.batch_size else min(epochs, growing + 1)
         counts = [batches.count(epoch) for epoch in range(counted)]

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +24,7 @@ from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.tasks.alignment import Alignment, align, attended
 from regard.tasks.pair_task import PairTask
-from regard.tasks.task import Prediction, checked_lines
+from regard.tasks.task import Prediction, checked_lines, refuse_unknown
 from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
@@ -81,29 +80,33 @@ class Translate(PairTask):
         return encoder_decoder(
             self.config,
             vocabs=(len(self.tokenizer), len(self.target_tokenizer)),
-            max_length=self.longest_output,
+            max_length=self._positions,
         )
 
     @property
-    def has_limit(self) -> bool:
-        """Whether the model has only so many positions."""
-        return self.config.model.kind == "transformer" and self.config.model.positions == "learned"
+    def longest_output(self) -> float:  # type: ignore[override]
+        """The positions that a model with learned ones has."""
+        learned = (
+            self.config.model.kind == "transformer" and self.config.model.positions == "learned"
+        )
+        return self._positions if learned else math.inf
 
     @property
-    def longest_output(self) -> int:
-        """Positions that a model with learned ones has."""
+    def _positions(self) -> int:
         return max(self.config.data.max_length + 1, self.config.decode.max_new_tokens)
 
     @property
     def collate(self) -> Collate:
         return collate
 
-    def encode(
-        self, rows: Sequence[Row], *, random: np.random.Generator | None = None
-    ) -> tuple[list[Ids], list[Ids]]:
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, ...]:
+        return self.tokenizer, self.target_tokenizer
+
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         return (
-            self.cut(self.tokenizer, [row.source for row in rows], random),
-            self.cut(self.target_tokenizer, [row.target for row in rows], random),
+            self.tokenizer.encode([row.source for row in rows]),
+            self.target_tokenizer.encode([row.target for row in rows]),
         )
 
     def loss(self, model: Callable[..., Any], batch: Batch, carried: Carried) -> Sums:
@@ -159,7 +162,7 @@ class Translate(PairTask):
             return translation_scores(
                 [outputs[source] for source, _ in pairs],
                 [target for _, target in pairs],
-                language=self.config.data.target_written_in,
+                language=self.config.data.languages[1],
                 names=[name for name in WRITTEN["translation"] if not written or name in written],
             )
         references: dict[str, list[str]] = {}
@@ -174,7 +177,7 @@ class Translate(PairTask):
     def signatures(self) -> dict[str, str]:
         if self.config.data.scores != "translation":
             return {}
-        return signatures(self.config.data.target_written_in)
+        return signatures(self.config.data.languages[1])
 
     def predict(
         self,
@@ -192,8 +195,9 @@ class Translate(PairTask):
         decode = decode or self.config.decode
         ids = self.tokenizer.encode([lines[number] for number in filled])
         self.count_read(ids)
-        begins = self.target_tokenizer.encode([prefix]) * len(ids) if prefix else None
-        written = self._decode(model, ids, decode, engine, prefixes=begins, first=first)
+        begins = [self._prefix(prefix, decode)] * len(ids) if prefix else None
+        numbers = [first + number for number in filled]
+        written = self._decode(model, ids, decode, engine, prefixes=begins, numbers=numbers)
         found = dict(zip(filled, written, strict=True))
         alignments: dict[int, Alignment] = {}
         if aligned:
@@ -208,6 +212,18 @@ class Translate(PairTask):
             )
             for number, line in enumerate(lines)
         ]
+
+    def _prefix(self, prefix: str, decode: Decode) -> Ids:
+        """The tokens that every output begins with."""
+        known = self.target_tokenizer
+        refuse_unknown(known.unknown(prefix), known.sample(), where="prefix")
+        ids = known.encode([prefix])[0]
+        if len(ids) >= decode.max_new_tokens:
+            raise UserError(
+                f"prefix has {len(ids)} tokens, and max_new_tokens={decode.max_new_tokens} leaves "
+                f"no room after it."
+            )
+        return ids
 
     def _align(
         self, model: Stepper, sources: list[Ids], outputs: list[Ids], engine: Engine
@@ -251,15 +267,17 @@ class Translate(PairTask):
         engine: Engine,
         *,
         prefixes: Sequence[Ids] | None = None,
-        first: int = 0,
+        numbers: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source; lines of like length are decoded together."""
-        if self.has_limit and decode.max_new_tokens > self.longest_output:
+        if decode.max_new_tokens > self.longest_output:
             raise UserError(
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
                 f"positions that this model learned."
             )
-        return write(model, sources, source_batch, decode, engine, prefixes=prefixes, first=first)
+        return write(
+            model, sources, source_batch, decode, engine, prefixes=prefixes, numbers=numbers
+        )
 
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text and writes its answer."""

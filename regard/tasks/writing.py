@@ -22,13 +22,14 @@ def write(
     engine: Engine,
     *,
     prefixes: Sequence[Ids] | None = None,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source; batch: how sources become what the model reads.
 
-    prefixes: what each output begins with. first: how many sources went before these; what is drawn
-    for a source depends on its number, and not on the company it is read in.
+    prefixes: what each output begins with. numbers: which line each source is; what is drawn for it
+    depends on that, and not on the company it is read in.
     """
+    numbers = range(len(sources)) if numbers is None else numbers
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for begin in range(0, len(order), TOGETHER):
@@ -44,7 +45,7 @@ def write(
                 padding=PADDING,
                 never=NEVER_WRITTEN,
                 prefixes=None if prefixes is None else [prefixes[row] for row in rows],
-                seeds=[(decode.seed << 32) + first + row for row in rows],
+                seeds=[(decode.seed << 32) + numbers[row] for row in rows],
             )
         for row, of_row in zip(rows, hypotheses, strict=True):
             found[row] = of_row

@@ -19,20 +19,24 @@ def tokenizer(request) -> Tokenizer:
     return Tokenizer.train(REAL * 3, vocab_size=400, kind=request.param)
 
 
+def cut(tokenizer: Tokenizer, rate: float, texts: list[str], seed: int = 0) -> list[list[int]]:
+    cutter, random = BpeDropout(tokenizer, rate), np.random.default_rng(seed)
+    return [cutter.encode(text, random) for text in texts]
+
+
 def test_without_a_rate_it_is_what_the_library_does(tokenizer: Tokenizer) -> None:
-    random = np.random.default_rng(0)
-    assert BpeDropout(tokenizer, 0.0).encode(TEXTS, random) == tokenizer.encode(TEXTS)
+    assert cut(tokenizer, 0.0, TEXTS) == tokenizer.encode(TEXTS)
 
 
 @given(rate=st.floats(0.05, 0.95), seed=st.integers(0, 99))
 def test_pieces_join_to_the_same_text(tokenizer: Tokenizer, rate: float, seed: int) -> None:
-    rows = BpeDropout(tokenizer, rate).encode(REAL, np.random.default_rng(seed))
+    rows = cut(tokenizer, rate, REAL, seed)
     assert [tokenizer.decode(row) for row in rows] == REAL
 
 
 def test_the_higher_the_rate_the_more_pieces_and_all_is_seeded(tokenizer: Tokenizer) -> None:
     def pieces(rate: float, seed: int = 0) -> list[list[int]]:
-        return BpeDropout(tokenizer, rate).encode(REAL * 5, np.random.default_rng(seed))
+        return cut(tokenizer, rate, REAL * 5, seed)
 
     counts = [sum(map(len, pieces(rate))) for rate in (0.0, 0.1, 0.3, 0.6, 0.999)]
     assert counts == sorted(counts)
@@ -46,12 +50,41 @@ def test_only_training_is_cut_otherwise_and_every_epoch_anew(tmp_path) -> None:
     settings = [*files, f"data.directory={tmp_path}", "data.max_length=200", "tokenizer.kind=bpe"]
     task = Translate(config.load("sort", [*settings, "tokenizer.dropout=0.3"]))
 
-    def ids(split, epoch: int = 0) -> tuple:
-        found = task.examples(split, epoch=epoch)
-        return found.rows(np.arange(len(found)))
+    def trained_on(epoch: int) -> list[list[int]]:
+        rows = [row for batch in task.batches().epoch(epoch) for row in batch.source.tolist()]
+        return sorted(rows)
 
-    assert ids("train") == ids("train") != ids("train", epoch=1)
-    assert ids("valid") == (task.tokenizer.encode(REAL), task.tokenizer.encode(REAL))
+    plain = (task.tokenizer.encode(REAL), task.tokenizer.encode(REAL))
+    assert trained_on(0) == trained_on(0) != trained_on(1)
+    for split in ("train", "valid"):
+        found = task.examples(split)
+        assert found.rows(np.arange(len(found))) == plain
+
+
+def test_a_text_that_would_grow_too_long_stays_as_it_was(tmp_path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"{text}\t{text}\n" for text in REAL))
+    files = [f"data.{split}=pairs.tsv" for split in ("train", "valid", "test")]
+    plain = Translate(
+        config.load(
+            "sort",
+            [*files, f"data.directory={tmp_path}", "data.max_length=200", "tokenizer.kind=bpe"],
+        )
+    )
+    longest = max(map(len, plain.tokenizer.encode(REAL)))
+    task = Translate(
+        config.load(
+            "sort",
+            [
+                *files,
+                f"data.directory={tmp_path}",
+                f"data.max_length={longest}",
+                "tokenizer.kind=bpe",
+                "tokenizer.dropout=0.9",
+            ],
+        )
+    )
+    for batch in task.batches().epoch(0):
+        assert batch.source.size(1) <= longest + 1
 
 
 def test_other_kinds_have_no_merges_to_leave_out(call) -> None:

@@ -15,6 +15,7 @@ from regard.data.examples import InMemory
 from regard.data.tally import Tally
 from regard.errors import UserError
 from regard.tasks.translate import Translate
+from tests.command import refused
 
 ROWS = st.lists(
     st.tuples(
@@ -142,6 +143,26 @@ def test_one_file_is_split_by_its_sources(tmp_path: Path) -> None:
     assert other.pairs("test") != found["test"]
 
 
-def test_only_one_file_can_be_split(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"held_out=0.1 splits one file, and .* name 2"):
-        translation(tmp_path, "data.held_out=0.1", "data.test=other.tsv")
+def test_bad_lines_of_one_file_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"s{n}\tt\n" for n in range(99)) + "bad\n")
+    task = translation(tmp_path, "data.held_out=0.2", "data.on_bad_line=skip")
+    task.check_data()
+    assert len([one for one in task.notices() if "1 line was left out" in one]) == 1
+
+
+def test_only_the_training_file_can_be_split(call, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"s{n}\tt\n" for n in range(60)))
+    (tmp_path / "other.tsv").write_text("s1\tt\n")
+    assert len(translation(tmp_path, "data.held_out=0.3", "data.test=other.tsv").pairs("test")) == 1
+    apart = ("data.held_out=0.1", "data.test=other.tsv", "data.valid=other.tsv")
+    with pytest.raises(UserError, match=r"neither valid nor test names the same"):
+        translation(tmp_path, *apart)
+    refused(call("train", "sort", "-s", "data.held_out=0.1"), "sort holds out its own examples")
+    lm = ("-s", "task=lm", "-s", "model.kind=gru", "-s", "train.metric=loss")
+    refused(call("train", "sort", "-s", "data.held_out=0.1", *lm), "data.held_out splits pairs")
+
+
+def test_a_file_without_a_usable_line_says_why(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("bad\n")
+    with pytest.raises(UserError, match=r"no usable line in it for data.valid: 1 where 1 column"):
+        translation(tmp_path, "data.on_bad_line=skip").pairs("valid")

@@ -135,6 +135,11 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
         ("pairs.jsonl", b'{"source": "\xff", "target": "b"}\n', "pairs.jsonl:1: not UTF-8"),
         ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1: no text under 'target'"),
         ("pairs.jsonl", "[]\n", "pairs.jsonl:1: not an object"),
+        (
+            "pairs.jsonl",
+            '{"source": "a \\ud83d", "target": "b"}\n',
+            "pairs.jsonl:1: not UTF-8",
+        ),
     ],
 )
 def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, name, text, message: str) -> None:
@@ -194,12 +199,22 @@ def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     assert found.tally.left_out == 8  # not counted twice
 
 
+def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "pairs.csv", 'a,b\nc,"d\ne,f\ng,h\n')
+    with pytest.raises(UserError, match=r"pairs.csv:\d: unexpected end of data"):
+        read(source(tmp_path, "pairs.csv", on_bad_line="skip"))
+
+
 def test_a_broken_or_missing_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv.gz").write_bytes(gzip.compress(b"a\tb\n" * 9999)[:-20])
     with pytest.raises(UserError, match=r"pairs.tsv.gz cannot be read"):
         read(source(tmp_path))
     with pytest.raises(UserError, match=r"neither a generator \(sort, .*\) nor a file: .*nothing "):
         read(source(tmp_path, "nothing"))
+    with pytest.raises(UserError, match="is not a folder of a dataset"):
+        read(source(tmp_path, "."))
+    with pytest.raises(UserError, match="nor a file"):
+        read(source(Path(), "."))
     with pytest.raises(UserError, match=r"nor .*nothing.en and .*nothing.de \(--data"):
         read(source(tmp_path, "nothing", source="en", target="de"))
 

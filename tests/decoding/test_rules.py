@@ -104,8 +104,9 @@ def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: in
 
 def test_where_nothing_is_left_the_output_ends() -> None:
     rules = Rules(END, shortest=torch.tensor([50]), no_repeat_ngram=1)
-    found = greedy(
-        Table(4), torch.tensor([[5]]), start=START, end=END, max_new_tokens=40, rules=rules
-    )[0]
-    assert sorted(found.tokens) == [0, 1, 3]
+    options = {"start": START, "end": END, "max_new_tokens": 40, "never": [0], "rules": rules}
+    found = greedy(Table(4), torch.tensor([[5]]), **options)[0]
+    assert sorted(found.tokens) == [1, 3]
     assert found.finished
+    assert found.score > -torch.inf
+    assert beam_search(Table(4), torch.tensor([[5]]), **options)[0][0].finished

@@ -33,3 +33,9 @@ def test_a_reference_may_repeat_itself_and_copy() -> None:
 def test_words_of_chinese_are_characters() -> None:
     found = analyse([Translated("I know", "我知道了", "我知")], languages=("en", "zh"))
     assert found.length_ratio == 0.5
+
+
+def test_sentences_of_one_length_stay_together() -> None:
+    same = [Translated("a b", "x y", "x y")] * 7 + [Translated("a b c", "x y z", "x y z")]
+    found = analyse(same, languages=("", ""))
+    assert [(one.words, one.sentences) for one in found.by_length] == [("2–2", 7), ("3–3", 1)]

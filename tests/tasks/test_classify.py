@@ -144,3 +144,10 @@ def test_what_does_not_fit_the_task_is_refused_at_once() -> None:
         config.load("parity", ["model.kind=transformer"])
     with pytest.raises(UserError, match="metric=wer is not measured here; it may be loss or acc"):
         config.load("parity", ["train.metric=wer"])
+
+
+def test_a_training_file_without_a_usable_line_is_refused(tmp_path: Path) -> None:
+    folder = labelled(tmp_path)
+    (folder / "train.tsv").write_text("bad\n")
+    with pytest.raises(UserError, match="there is no usable line in it"):
+        train(settings(folder, "data.on_bad_line=skip"), tmp_path / "run")
