@@ -1,9 +1,10 @@
 """Every command and every program in the documents runs, in the order in which it is read.
 
-Two stand-ins keep this short: what is trained is trained for a few steps, and `make` and the
-benchmarks are asked for their plan or their help instead of their work.
+Stand-ins keep this short: what is trained is trained for a few steps, `make` and the benchmarks are
+asked for their plan or their help instead of their work, and DIR holds a few sentences.
 """
 
+import itertools
 import os
 import re
 import shlex
@@ -51,6 +52,11 @@ def test_every_command_in_the_documents_runs(
     document: Path, tmp_path: Path, tiny_run: Path
 ) -> None:
     shutil.copytree(tiny_run, tmp_path / "runs" / "sort")
+    corpus = tmp_path / "DIR"  # stands in for a corpus that is not part of the project
+    corpus.mkdir()
+    for split, language in itertools.product(("train", "val", "test_2016_flickr"), ("en", "de")):
+        lines = "".join(f"Two {language} dogs, {n}.\n" for n in range(20))
+        (corpus / f"{split}.{language}").write_text(lines)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for language, text in blocks(document):
         if language == "bash":
