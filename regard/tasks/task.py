@@ -50,7 +50,7 @@ class Task(ABC):
 
     SCORES_OUTPUTS = False
     """Whether evaluation writes outputs and scores them, so that the way of decoding matters."""
-    longest_output: float = math.inf
+    longest_output: int | float = math.inf
     """Tokens that its model can read or write at most."""
     WRITES = True
     """Whether outputs are written token by token, so that there is a way of decoding to choose."""

@@ -84,7 +84,7 @@ class Translate(PairTask):
         )
 
     @property
-    def longest_output(self) -> float:  # type: ignore[override]
+    def longest_output(self) -> int | float:  # type: ignore[override]
         """The positions that a model with learned ones has."""
         learned = (
             self.config.model.kind == "transformer" and self.config.model.positions == "learned"
