@@ -1,11 +1,8 @@
 """The commands: parse, call, print. Heavy imports stand inside the commands."""
 
-import io
-import json
-import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -14,6 +11,30 @@ import typer
 
 from regard import tables
 from regard.errors import UserError
+from regard.options import (
+    Align,
+    Beam,
+    DataDirectory,
+    Device,
+    Json,
+    LengthPenalty,
+    MaxLengthRatio,
+    MaxNewTokens,
+    MinLengthRatio,
+    MinP,
+    NBest,
+    NoRepeatNgram,
+    OnBadLine,
+    Prefix,
+    RunPath,
+    Seed,
+    Strategy,
+    Temperature,
+    Together,
+    TopK,
+    TopP,
+)
+from regard.terminal import end_well, print_at_once, print_json, tell
 
 if TYPE_CHECKING:
     from regard.metrics.analysis import Analysis
@@ -35,50 +56,6 @@ data_app = typer.Typer(
     help="Look at data before training on it.",
 )
 app.add_typer(data_app, name="data")
-
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
-]
-DataDirectory = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Where the files of data.* are.")
-]
-OnBadLine = Annotated[
-    Literal["error", "skip"] | None,
-    typer.Option(
-        help="A line that cannot be used: stop and name it, or leave it out and count it."
-    ),
-]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
-]
-Strategy = Annotated[
-    Literal["greedy", "beam", "sample"] | None,
-    typer.Option(help="The best token each time, the best sequences of a beam, or a draw."),
-]
-Beam = Annotated[
-    int | None, typer.Option(help="Hypotheses kept for each line; asks for beam search.")
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(help="α: log-probabilities are divided by ((5 + length) / 6)^α."),
-]
-MaxNewTokens = Annotated[int | None, typer.Option(help="Where to stop a line that does not end.")]
-MinLengthRatio = Annotated[
-    float | None, typer.Option(help="The fewest tokens of an output, for each of its source.")
-]
-MaxLengthRatio = Annotated[
-    float | None, typer.Option(help="The most; then it must end. 0 for no such limit.")
-]
-NoRepeatNgram = Annotated[
-    int | None, typer.Option(help="Write no stretch of so many tokens twice.")
-]
-Together = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--ensemble", metavar="RUN", help="Write together with this run too; may be repeated."
-    ),
-]
 
 
 def _print_version(asked: bool) -> bool:
@@ -109,7 +86,7 @@ def recipes(as_json: Json = False) -> None:
 
     found = {name: config.load(name).about for name in config.recipes()}
     if as_json:
-        _print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
+        print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
         return
     rows = [
         (
@@ -180,18 +157,18 @@ def train(
     if data is not None:
         resolved.data.directory = str(data.resolve())
     engine = make_engine(device=device, precision=precision, compiled=compiled)
-    run, stop = training.train(resolved, place, resume=resume, engine=engine, told=_tell)
+    run, stop = training.train(resolved, place, resume=resume, engine=engine, told=tell)
     for sentence in run.notices():
-        _tell(sentence)
+        tell(sentence)
     if stop is not None and stop.signal is not None:
-        _tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
-        _tell("  " + _resume_command(sys.argv[1:]))
+        tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
+        tell("  " + _resume_command(sys.argv[1:]))
         raise typer.Exit(128 + stop.signal)
     if stop is not None:
-        _tell(f"Stopped early: {stop.reason}.")
+        tell(f"Stopped early: {stop.reason}.")
     pictures = look.draw(run)
-    _tell(f"The best weights are in {place / 'model.safetensors'}.")
-    _tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
+    tell(f"The best weights are in {place / 'model.safetensors'}.")
+    tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
 
 
 @app.command()
@@ -224,27 +201,19 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a run on its held-out data."""
+    decoding = _decoding(locals())
     settings = [*(settings or ()), *_bad_line_setting(on_bad_line)]
     opened = _open(run, device, data, settings)
     together = opened.together_with([_open(other, device) for other in ensemble or ()])
-    decoding = _given(
-        strategy=strategy,
-        beam=beam,
-        length_penalty=length_penalty,
-        max_new_tokens=max_new_tokens,
-        min_length_ratio=min_length_ratio,
-        max_length_ratio=max_length_ratio,
-        no_repeat_ngram=no_repeat_ngram,
-    )
     if analysis and opened.config.data.scores != "translation":
         raise UserError("--analysis is of translations: runs with data.scores=translation.")
     outputs: list[Any] = []
     result = together.evaluate(split, outputs=outputs, **decoding)
     for sentence in opened.notices():
-        _tell(sentence)
+        tell(sentence)
     found = _analysed(together, result, outputs) if analysis else None
     if as_json:
-        _print_json(result if found is None else result | {"analysis": asdict(found)})
+        print_json(result if found is None else result | {"analysis": asdict(found)})
         return
     print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
     scores = [
@@ -262,7 +231,7 @@ def _analysed(run: "Run", result: dict[str, Any], outputs: list[Any]) -> "Analys
     from regard.metrics.analysis import analyse
 
     found = analyse(outputs, languages=run.config.data.languages)
-    _tell(f"Look at {write_report(run, result, found)}.")
+    tell(f"Look at {write_report(run, result, found)}.")
     return found
 
 
@@ -276,29 +245,18 @@ def predict(
     strategy: Strategy = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
-    n_best: Annotated[
-        int | None, typer.Option(help="Outputs a line, with tabs between them.")
-    ] = None,
+    n_best: NBest = None,
     max_new_tokens: MaxNewTokens = None,
     min_length_ratio: MinLengthRatio = None,
     max_length_ratio: MaxLengthRatio = None,
     no_repeat_ngram: NoRepeatNgram = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Of sampling: below 1 the likely tokens become likelier.")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from so many of the best tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest with this much probability.")
-    ] = None,
-    min_p: Annotated[
-        float | None, typer.Option(help="Draw from those at least so likely, beside the best.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of what is drawn.")] = None,
-    prefix: Annotated[str, typer.Option(help="What every output begins with.")] = "",
-    align: Annotated[
-        bool,
-        typer.Option("--align", help="After a tab, which words come from which: 0-0 1-2."),
-    ] = False,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    seed: Seed = None,
+    prefix: Prefix = "",
+    align: Align = False,
     ensemble: Together = None,
     device: Device = "cpu",
     as_json: Json = False,
@@ -309,27 +267,13 @@ def predict(
     """
     from regard.stream import arriving
 
+    decoding = _decoding(locals())
     opened = _open(run, device).together_with([_open(other, device) for other in ensemble or ()])
-    decoding = _given(
-        strategy=strategy,
-        beam=beam,
-        length_penalty=length_penalty,
-        n_best=n_best,
-        max_new_tokens=max_new_tokens,
-        min_length_ratio=min_length_ratio,
-        max_length_ratio=max_length_ratio,
-        no_repeat_ngram=no_repeat_ngram,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-    )
     opened.decode(decoding)  # a wrong option is refused before anything is read
     if file is None and sys.stdin is None:
         raise UserError("standard input is closed; give a FILE.")
     if file is None and sys.stdin.isatty():
-        _tell("Write a line an input; end with Ctrl-D.")
+        tell("Write a line an input; end with Ctrl-D.")
     done = empty = 0
     found: list[Any] = []
     for name, lines in arriving(file):
@@ -341,33 +285,17 @@ def predict(
         if as_json:
             found += [_as_json(one) for one in predictions]
         else:
-            _print_at_once(
+            print_at_once(
                 "\t".join([*map(_one_line, one.outputs), *_pharaoh(one.alignment)])
                 for one in predictions
             )
     if as_json:
-        _print_json({"predictions": found})
+        print_json({"predictions": found})
     for sentence in opened.notices():
-        _tell(sentence)
-    _tell(
+        tell(sentence)
+    tell(
         f"{done:,} line{'s' if done != 1 else ''}" + (f", {empty:,} of them empty" if empty else "")
     )
-
-
-def _print_at_once(lines: Iterable[str]) -> None:
-    """Write lines and hold none back."""
-    try:
-        for line in lines:
-            print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _end_quietly()
-
-
-def _end_quietly() -> NoReturn:
-    """The reader of our output has gone: nobody is left to tell."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(141)
 
 
 def _one_line(text: str) -> str:
@@ -414,7 +342,7 @@ def verify(
             mark = "equal" if holds else "DIFFERS"
             print(f"{check.name:<{width}} {difference:8.1e}  (≤ {check.tolerance:.0e})  {mark}")
     if as_json:
-        _print_json({"equalities": results, "failed": failed})
+        print_json({"equalities": results, "failed": failed})
     else:
         print(f"{len(results) - failed} of {len(results)} equalities hold.")
     if failed:
@@ -433,7 +361,7 @@ def export(
     """
     opened = _open(run, "cpu")
     opened.export(to, out)
-    _tell(f"{out} holds the model, its vocabularies and its tokenizers.")
+    tell(f"{out} holds the model, its vocabularies and its tokenizers.")
 
 
 @data_app.command("check")
@@ -460,7 +388,7 @@ def data_check(
     task = TASKS[resolved.task](resolved)
     found = checking.check(task)
     if as_json:
-        _print_json({"splits": {name: checking.as_json(one) for name, one in found.items()}})
+        print_json({"splits": {name: checking.as_json(one) for name, one in found.items()}})
         return
     for split, report in found.items():
         print(tables.of_data(split, getattr(resolved.data, split), report))
@@ -485,9 +413,15 @@ def _open(path: Path, device: str, data: Path | None = None, settings: Sequence[
     return load(path, device=device, data=data, settings=settings)
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were given on the command line."""
-    return {name: value for name, value in options.items() if value is not None}
+def _decoding(given: dict[str, Any]) -> dict[str, Any]:
+    """The options on how to decode, of a command's arguments: those with the name of such a key."""
+    from regard.config import Decode
+
+    return {
+        name: value
+        for name, value in given.items()
+        if name in Decode.model_fields and value is not None
+    }
 
 
 def _resume_command(arguments: list[str]) -> str:
@@ -500,43 +434,6 @@ def _scores(expected: dict[str, float]) -> str:
     return ", ".join(f"{name} {score:g}" for name, score in expected.items())
 
 
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False))
-
-
-def _tell(text: str) -> None:
-    """Say something to the person, beside what goes to standard output."""
-    if sys.stderr is not None:
-        print(text, file=sys.stderr)
-
-
-def _fail(message: str) -> NoReturn:
-    _tell(f"regard: {message}")
-    raise SystemExit(2)
-
-
 def main() -> None:
-    """The entry point: the user's mistake, or the system's refusal, is one message and code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
-    try:
-        code = app(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except UserError as error:
-        _fail(str(error))
-    except BrokenPipeError:
-        _end_quietly()
-    except OSError as error:
-        _fail(f"{error.filename or 'output'}: {error.strerror or error}.")
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # not of the kind that the parser raises
-            raise
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message())
-            raise SystemExit(0) from None
-        _fail(f"{error.format_message().rstrip('.')}. See regard --help.")
-    raise SystemExit(code)
+    """The entry point."""
+    end_well(app)

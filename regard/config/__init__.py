@@ -4,7 +4,9 @@ The same words stand in YAML, in Python, in `-s section.key=value` and in `--hel
 are refused, and every value is checked when the run starts.
 """
 
-from regard.config.keys import DECODED, WRITTEN, Config, Data, Decode, Model, Tokenizer, Train
+from regard.config.data_keys import Data, Tokenizer
+from regard.config.keys import DECODED, WRITTEN, Config
+from regard.config.model_keys import Model
 from regard.config.reading import (
     RECIPES,
     describe,
@@ -17,6 +19,7 @@ from regard.config.reading import (
     recipes,
     validate,
 )
+from regard.config.run_keys import Decode, Train
 
 __all__ = [
     "DECODED",

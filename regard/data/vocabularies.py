@@ -3,7 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -70,28 +71,6 @@ def _chars(
     return backend
 
 
-def _pieces(
-    model: models.Model,
-    trainer: trainers.Trainer,
-    texts: Iterable[str],
-    normalizer: normalizers.Normalizer | None,
-    *,
-    split: pre_tokenizers.PreTokenizer,
-    decoder: decoders.Decoder,
-) -> tokenizers.Tokenizer:
-    """Pieces of what `split` finds, as the trainer chooses them."""
-    backend = tokenizers.Tokenizer(model)
-    backend.pre_tokenizer = split
-    if normalizer is not None:
-        backend.normalizer = normalizer
-    backend.train_from_iterator(texts, trainer)
-    backend.decoder = decoder
-    # The library would find "</s>" in a text and take it for the end of it. As plain entries of the
-    # vocabulary the special tokens keep their ids, and no text makes them.
-    plain = json.loads(backend.to_str()) | {"added_tokens": []}
-    return tokenizers.Tokenizer.from_str(json.dumps(plain))
-
-
 def _spaced() -> pre_tokenizers.PreTokenizer:
     """Words with the space before them; punctuation by itself."""
     return pre_tokenizers.Sequence(
@@ -99,86 +78,68 @@ def _spaced() -> pre_tokenizers.PreTokenizer:
     )
 
 
-def _bpe(
-    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+def _pieces(
+    texts: Iterable[str],
+    vocab_size: int,
+    normalizer: normalizers.Normalizer | None,
+    *,
+    model: Callable[[], models.Model],
+    trainer: Callable[..., trainers.Trainer],
+    split: Callable[[], pre_tokenizers.PreTokenizer] = _spaced,
+    decoder: Callable[[], decoders.Decoder] = lambda: decoders.Metaspace(SPACE),
+    **options: Any,
 ) -> tokenizers.Tokenizer:
-    """Byte-pair encoding of characters (Sennrich et al. 2016): the most frequent pair is merged."""
-    return _pieces(
-        models.BPE(unk_token=UNKNOWN_TOKEN),
-        trainers.BpeTrainer(
-            vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, min_frequency=2
-        ),
-        texts,
-        normalizer,
-        split=_spaced(),
-        decoder=decoders.Metaspace(SPACE),
-    )
-
-
-def _unigram(
-    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
-) -> tokenizers.Tokenizer:
-    """The pieces whose unigram model makes the texts most likely (Kudo 2018)."""
-    return _pieces(
-        models.Unigram(),
-        trainers.UnigramTrainer(
-            vocab_size=vocab_size,
-            special_tokens=SPECIAL,
-            unk_token=UNKNOWN_TOKEN,
-            show_progress=False,
-        ),
-        texts,
-        normalizer,
-        split=_spaced(),
-        decoder=decoders.Metaspace(SPACE),
-    )
-
-
-def _wordpiece(
-    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
-) -> tokenizers.Tokenizer:
-    """BERT's: the longest piece that fits, again and again; ## before what goes on in a word."""
-    return _pieces(
-        models.WordPiece(unk_token=UNKNOWN_TOKEN),
-        trainers.WordPieceTrainer(
-            vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, min_frequency=2
-        ),
-        texts,
-        normalizer,
-        split=_spaced(),
-        # "#" is punctuation, hence always a piece by itself: "##" is never of the text.
-        decoder=decoders.Sequence([decoders.Replace("##", ""), decoders.Metaspace(SPACE)]),
-    )
-
-
-def _bytes(
-    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
-) -> tokenizers.Tokenizer:
-    """Byte-pair encoding of bytes (Radford et al. 2019), to which no text is unknown."""
-    return _pieces(
-        models.BPE(),
-        trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            special_tokens=SPECIAL,
-            show_progress=False,
-            min_frequency=2,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
-        texts,
-        normalizer,
-        split=pre_tokenizers.ByteLevel(add_prefix_space=False),
-        decoder=decoders.ByteLevel(),
-    )
+    """Pieces of what `split` finds, as the trainer chooses them; options: the trainer's own."""
+    backend = tokenizers.Tokenizer(model())
+    backend.pre_tokenizer = split()
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    chosen = trainer(vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, **options)
+    backend.train_from_iterator(texts, chosen)
+    backend.decoder = decoder()
+    # The library would find "</s>" in a text and take it for the end of it. As plain entries of the
+    # vocabulary the special tokens keep their ids, and no text makes them.
+    plain = json.loads(backend.to_str()) | {"added_tokens": []}
+    return tokenizers.Tokenizer.from_str(json.dumps(plain))
 
 
 LEARNERS: dict[
     str,
     Callable[[Iterable[str], int, normalizers.Normalizer | None], tokenizers.Tokenizer],
 ] = {
-    "bpe": _bpe,
-    "unigram": _unigram,
-    "wordpiece": _wordpiece,
-    "bytes": _bytes,
+    # Byte-pair encoding of characters (Sennrich et al. 2016): the most frequent pair is merged.
+    "bpe": partial(
+        _pieces,
+        model=partial(models.BPE, unk_token=UNKNOWN_TOKEN),
+        trainer=trainers.BpeTrainer,
+        min_frequency=2,
+    ),
+    # The pieces whose unigram model makes the texts most likely (Kudo 2018).
+    "unigram": partial(
+        _pieces,
+        model=models.Unigram,
+        trainer=trainers.UnigramTrainer,
+        unk_token=UNKNOWN_TOKEN,
+    ),
+    # BERT's: the longest piece that fits, again and again; ## before what goes on in a word. "#" is
+    # punctuation, hence always a piece by itself, so that "##" is never of the text.
+    "wordpiece": partial(
+        _pieces,
+        model=partial(models.WordPiece, unk_token=UNKNOWN_TOKEN),
+        trainer=trainers.WordPieceTrainer,
+        decoder=lambda: decoders.Sequence([decoders.Replace("##", ""), decoders.Metaspace(SPACE)]),
+        min_frequency=2,
+    ),
+    # Byte-pair encoding of bytes (Radford et al. 2019), to which no text is unknown.
+    "bytes": partial(
+        _pieces,
+        model=models.BPE,
+        trainer=trainers.BpeTrainer,
+        split=partial(pre_tokenizers.ByteLevel, add_prefix_space=False),
+        decoder=decoders.ByteLevel,
+        min_frequency=2,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    ),
     "words": _words,
     "chars": _chars,
 }

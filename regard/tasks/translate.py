@@ -22,13 +22,14 @@ from regard.metrics.translation import signatures, translation_scores
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
+from regard.nn.masks import PADDING
 from regard.tasks.alignment import Alignment, align, attended
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, checked_lines, refuse_unknown
 from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
-from regard.training.loss import Sums, token_sums
+from regard.training.loss import Sums, disagreement, token_sums
 
 SCORES: dict[str, dict[str, Callable[..., float]]] = {
     "exact": {"exact_match": exact_match},
@@ -110,8 +111,21 @@ class Translate(PairTask):
         )
 
     def loss(self, model: Callable[..., Any], batch: Batch, carried: Carried) -> Sums:
-        """Σ −log p(target | source), smoothed as the configuration says."""
-        return self._sums(model, batch, smoothing=self.config.train.label_smoothing)
+        """Σ −log p(target | source), smoothed as the configuration says.
+
+        With R-Drop, the batch is read twice: the mean of both losses, and α/2 of what they differ.
+        """
+        smoothing, alpha = self.config.train.label_smoothing, self.config.train.r_drop
+        if alpha == 0:
+            return self._sums(model, batch, smoothing=smoothing)
+        scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
+        first, second = scores.chunk(2)
+        one, other = (
+            token_sums(read, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
+            for read in (first, second)
+        )
+        apart = disagreement(first, second, batch.target_out != PADDING)
+        return Sums((one.loss + other.loss + alpha * apart) / 2, batch.tokens, one.correct)
 
     def _sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
         scores = model(batch.source, batch.target_in)

@@ -50,6 +50,19 @@ def cross_entropy(
     )
 
 
+def disagreement(
+    scores: Float[Tensor, "*B C"], others: Float[Tensor, "*B C"], counted: Bool[Tensor, "*B"]
+) -> Float[Tensor, ""]:
+    """½ Σ [KL(p‖q) + KL(q‖p)] = ½ Σ Σ_c (p(c) − q(c)) · (log p(c) − log q(c)), where counted.
+
+    p and q are what two readings of one batch say, each with a dropout of its own (Liang et al.
+    2021, R-Drop, §2).
+    """
+    log_p = scores[counted].float().log_softmax(-1)
+    log_q = others[counted].float().log_softmax(-1)
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
+
+
 @dataclass
 class Sums:
     """Sums over the targets of a batch, never means: they add up, whatever the batches."""

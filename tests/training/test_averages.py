@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
+from regard.data.batches import BatchStream
+from regard.data.examples import InMemory
 from regard.training.averages import MovingAverage, Snapshots, put
 from regard.training.callbacks import Evaluate
 from regard.training.files import weights
@@ -15,23 +16,12 @@ from regard.training.loss import Sums
 from tests.command import refused
 
 
-class NoBatches:
-    def epoch(self, number: int, *, start: int = 0):
-        return iter(())
-
-    def count(self, number: int) -> int:
-        return 0
-
-    def largest(self, number: int) -> tuple[str, Any]:
-        raise NotImplementedError
-
-
 def loop_at(step: int, value: float) -> Loop:
     model = torch.nn.Linear(1, 1)
     put(model, {name: torch.full_like(old, value) for name, old in weights(model).items()})
     return Loop(
         model,
-        NoBatches(),
+        BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1),
         lambda model, batch, carried: Sums(),
         torch.optim.SGD(model.parameters()),
         lambda step: 0.0,

@@ -3,7 +3,6 @@
 import json
 import resource
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -115,26 +114,10 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_updates_nothing() -> None:
     model = torch.nn.Linear(2, 2)
     before = model.weight.clone()
 
-    class Batch:
-        tokens = 1
-
-        def to(self, device: torch.device) -> "Batch":
-            return self
-
-    class Batches:
-        def epoch(self, number: int, *, start: int = 0):
-            return iter([Batch()] * (3 - start))
-
-        def count(self, number: int) -> int:
-            return 3
-
-        def largest(self, number: int) -> tuple[str, Any]:
-            raise NotImplementedError
-
     calls = iter([1.0, 1.0, 1.0, 1.0, float("nan")])
     loop = Loop(
         model,
-        Batches(),
+        BatchStream(lambda epoch: InMemory([[4]] * 3, [[4]] * 3), seed=0, batch_size=1),
         lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum() * next(calls), 1, 0),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,

@@ -1,0 +1,149 @@
+"""The keys of data and of tokenizers: where texts come from, and how they become token ids."""
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from regard.config.section import Section
+
+
+class Data(Section):
+    """Where the examples come from."""
+
+    train: str = Field(
+        "sort", description="a generator's name, or a file: of pairs, or of text for lm"
+    )
+    valid: str = Field("sort", description="the same, to choose the best weights by")
+    test: str = Field("sort", description="the same, to evaluate on")
+    directory: str = Field("", description="where the files are; --data sets it")
+    source: str = Field(
+        "",
+        description="the source's column, by name or number (the first is 1), or the end of its "
+        "file's name, as en of train.en; for the generator numbers, its language",
+    )
+    target: str = Field("", description="the same of the target")
+    source_language: str = Field(
+        "", description="what the source is written in, where data.source does not say"
+    )
+    text: str = Field("", description="the column of the text to classify, by name or number")
+    label: str = Field("", description="the column of its class")
+    max_length: int = Field(
+        20,
+        ge=1,
+        le=100_000,
+        description="the most tokens a line may have, on either side; for lm, of a stretch",
+    )
+    on_bad_line: Literal["error", "skip"] = Field(
+        "error",
+        description="a line that cannot be used: stop and name it, or leave it out and count it",
+    )
+    scores: Literal["exact", "pronunciation", "translation"] = Field(
+        "exact",
+        description="what outputs are scored by: exact_match; wer and per, as pronunciations are; "
+        "bleu, bleu_lc (capitals or not), chrf and ter",
+    )
+    target_language: str = Field(
+        "",
+        description="what the target is written in, such as zh, by which BLEU cuts it into words; "
+        "data.target if not given",
+    )
+    epoch_size: int = Field(
+        10_000, ge=1, le=10**8, description="examples of an epoch, where a generator makes them"
+    )
+    curriculum: int = Field(
+        0, ge=0, le=10**6, description="epochs over which parity's sequences grow to max_length"
+    )
+    fresh: bool = Field(True, description="a generator makes new examples every epoch")
+    split_seed: int = Field(
+        0, ge=0, lt=2**63, description="draws which of a generator's or a file's examples those are"
+    )
+    held_out: float = Field(
+        0.0,
+        ge=0,
+        lt=0.5,
+        description="the share of the training file's sources for valid, and as many for test, "
+        "where those name the same file",
+    )
+
+    @model_validator(mode="after")
+    def _one_file_to_split(self) -> "Data":
+        if self.held_out and self.train not in (self.valid, self.test):
+            raise ValueError(
+                f"held_out={self.held_out} is of the file that train names, and neither valid nor "
+                f"test names the same"
+            )
+        return self
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Of the source and of the target."""
+        return self.source_language or self.source, self.target_language or self.target
+
+
+TokenKind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
+
+
+class Tokenizer(Section):
+    """How text becomes token ids."""
+
+    kind: TokenKind = Field(
+        "words",
+        description="what a token is: what stands between spaces, a character, or a piece of a "
+        "word (bytes: pieces of bytes, where nothing is unknown)",
+    )
+    target_kind: TokenKind | None = Field(
+        None, description="the same for the target, where it is another"
+    )
+    joint: bool = Field(True, description="one vocabulary for source and target")
+    lowercase: bool = Field(False, description="read capitals as small letters")
+    normalize: Literal["none", "nfc", "nfkc"] = Field(
+        "nfc", description="the Unicode form that texts are brought to before all else"
+    )
+    vocab_size: int = Field(
+        32_000,
+        ge=5,
+        le=10_000_000,
+        description="the most tokens to keep, the 4 special ones among them",
+    )
+
+    dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="how often a merge of bpe is left out in training, anew each epoch",
+    )
+
+    @property
+    def kinds(self) -> tuple[TokenKind, TokenKind]:
+        """Of the source and of the target."""
+        return self.kind, self.target_kind or self.kind
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What tokenizers of both sides are made with."""
+        return self.model_dump(include={"vocab_size", "lowercase", "normalize"})
+
+    @model_validator(mode="after")
+    def _merges_to_leave_out(self) -> "Tokenizer":
+        others = sorted(set(self.kinds) - {"bpe", "bytes"})
+        if self.dropout and others:
+            raise ValueError(f"dropout is for kind=bpe or bytes, and there is kind={others[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _room_for_bytes(self) -> "Tokenizer":
+        if "bytes" in self.kinds and self.vocab_size < 260:
+            raise ValueError(
+                f"vocab_size={self.vocab_size} is less than the 260 that kind=bytes begins with "
+                f"(256 bytes and 4 special tokens)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_kind_if_joint(self) -> "Tokenizer":
+        if self.joint and len(set(self.kinds)) == 2:
+            raise ValueError(
+                f"target_kind={self.target_kind} beside kind={self.kind} needs two vocabularies: "
+                f"joint=false"
+            )
+        return self

@@ -1,0 +1,67 @@
+"""Options that several commands take, each described once."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
+]
+DataDirectory = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Where the files of data.* are.")
+]
+OnBadLine = Annotated[
+    Literal["error", "skip"] | None,
+    typer.Option(
+        help="A line that cannot be used: stop and name it, or leave it out and count it."
+    ),
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
+]
+Strategy = Annotated[
+    Literal["greedy", "beam", "sample"] | None,
+    typer.Option(help="The best token each time, the best sequences of a beam, or a draw."),
+]
+Beam = Annotated[
+    int | None, typer.Option(help="Hypotheses kept for each line; asks for beam search.")
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(help="α: log-probabilities are divided by ((5 + length) / 6)^α."),
+]
+MaxNewTokens = Annotated[int | None, typer.Option(help="Where to stop a line that does not end.")]
+MinLengthRatio = Annotated[
+    float | None, typer.Option(help="The fewest tokens of an output, for each of its source.")
+]
+MaxLengthRatio = Annotated[
+    float | None, typer.Option(help="The most; then it must end. 0 for no such limit.")
+]
+NoRepeatNgram = Annotated[
+    int | None, typer.Option(help="Write no stretch of so many tokens twice.")
+]
+Together = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ensemble", metavar="RUN", help="Write together with this run too; may be repeated."
+    ),
+]
+NBest = Annotated[int | None, typer.Option(help="Outputs a line, with tabs between them.")]
+Temperature = Annotated[
+    float | None, typer.Option(help="Of sampling: below 1 the likely tokens become likelier.")
+]
+TopK = Annotated[int | None, typer.Option(help="Draw from so many of the best tokens.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Draw from the fewest with this much probability.")
+]
+MinP = Annotated[
+    float | None, typer.Option(help="Draw from those at least so likely, beside the best.")
+]
+Seed = Annotated[int | None, typer.Option(help="Of what is drawn.")]
+Prefix = Annotated[str, typer.Option(help="What every output begins with.")]
+Align = Annotated[
+    bool,
+    typer.Option("--align", help="After a tab, which words come from which: 0-0 1-2."),
+]

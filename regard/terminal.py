@@ -1,0 +1,69 @@
+"""Talking to the person and to other programs, and how a command ends."""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from regard.errors import UserError
+
+
+def tell(text: str) -> None:
+    """Say something to the person, beside what goes to standard output."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One object on standard output."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def print_at_once(lines: Iterable[str]) -> None:
+    """Write lines and hold none back."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _end_quietly()
+
+
+def end_well(command: Callable[..., Any]) -> NoReturn:
+    """Run a command: the user's mistake, or the system's refusal, is one message and code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+    try:
+        code = command(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except UserError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        _end_quietly()
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not of the kind that the parser raises
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+            raise SystemExit(0) from None
+        _fail(f"{error.format_message().rstrip('.')}. See regard --help.")
+    raise SystemExit(code)
+
+
+def _end_quietly() -> NoReturn:
+    """The reader of our output has gone: nobody is left to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141)
+
+
+def _fail(message: str) -> NoReturn:
+    tell(f"regard: {message}")
+    raise SystemExit(2)
