@@ -64,13 +64,11 @@ def beam_search(
     for length in range(1, max_new_tokens + 1):
         scores, state = stepper.step(tokens, state)
         N, width = total.shape
-        scores = without(scores, never).float()
-        normaliser = scores.logsumexp(-1, keepdim=True)  # R 1
+        following = without(scores, never).float().log_softmax(-1)  # R V
         if rules is not None:
             sources = torch.tensor(going, device=device).repeat_interleave(width)
-            scores = rules(scores, prefix.flatten(0, 1), sources)
-        # `beam` may end at once; as many must remain to go on.
-        ranked, parents, nexts = _best_extensions(scores, normaliser, total, 2 * beam)
+            following = rules(following, prefix.flatten(0, 1), sources)
+        ranked, parents, nexts = _best_extensions(following, total, beam)
         ends = nexts == end
 
         for n, rank in ends[:, :beam].nonzero().tolist():
@@ -116,21 +114,17 @@ def beam_search(
 
 
 def _best_extensions(
-    scores: Float[Tensor, "R V"],
-    normaliser: Float[Tensor, "R 1"],
-    total: Float[Tensor, "N W"],
-    count: int,
+    following: Float[Tensor, "R V"], total: Float[Tensor, "N W"], beam: int
 ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]:
     """Of all hypotheses (W a source) and all tokens, the best: log-probability, parent, token.
 
-    None can be among the best `count` of its source that is not among those of its own row; so
-    rows are cut first, by scores that need not be normalised for that.
+    2·beam a source: `beam` may end at once, and as many must remain to go on. Of one hypothesis no
+    more than its best beam + 1 can be needed, for it ends in one way alone.
     """
-    best, tokens = top(scores, min(count, scores.size(1)))  # R C
-    following = best - normaliser  # R C: log-probabilities
+    best, tokens = top(following, min(beam + 1, following.size(1)))  # R C
     (N, W), C = total.shape, best.size(1)
-    extended = (total[:, :, None] + following.view(N, W, C)).flatten(1)  # N W·C
-    ranked, places = extended.topk(min(count, W * C))
+    extended = (total[:, :, None] + best.view(N, W, C)).flatten(1)  # N W·C
+    ranked, places = extended.topk(min(2 * beam, W * C))
     return ranked, places // C, tokens.view(N, W * C).gather(1, places)
 
 

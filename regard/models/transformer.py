@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -22,20 +23,29 @@ Positions = Literal["sinusoidal", "learned", "rotary"]
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Where decoding stands: what each layer remembers, and which source each row reads."""
+    """Where decoding stands: what each layer remembers, and which memory each row reads.
+
+    Hypotheses of one source stand side by side and share its memory: B rows, M memories.
+    """
 
     caches: list[LayerCache]
-    memory_mask: Bool[Tensor, "B 1 1 S"]
-    source_rows: Int[Tensor, "B"]
+    memory_mask: Bool[Tensor, "M 1 1 S"]
+    reads: Int[Tensor, "B"]
+    """The memory of each row: every one for B/M rows, one after another."""
 
     def select(self, rows: Int[Tensor, "N"]) -> "TransformerState":
-        """These rows, in this order. Beams that change places within a source share its memory."""
-        source_rows = self.source_rows[rows]
-        same_memory = source_rows.equal(self.source_rows)
+        """These rows, in this order."""
+        reads = self.reads[rows]  # N
+        wanted, shares = reads.unique_consecutive(return_counts=True)
+        if (shares != shares[0]).any():
+            wanted = reads  # not the same number of rows for each: a memory for every row
+        memories = torch.arange(len(self.memory_mask), device=rows.device)
+        changed = None if wanted.equal(memories) else wanted
+        places = torch.arange(len(wanted), device=rows.device)
         return TransformerState(
-            [cache.select(rows, same_memory=same_memory) for cache in self.caches],
-            self.memory_mask if same_memory else self.memory_mask[rows],
-            source_rows,
+            [cache.select(rows, changed) for cache in self.caches],
+            self.memory_mask if changed is None else self.memory_mask[changed],
+            places.repeat_interleave(len(reads) // len(wanted)),
         )
 
 

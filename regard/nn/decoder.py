@@ -21,10 +21,13 @@ class LayerCache:
     self_attention: KVCache
     cross_attention: KVCache
 
-    def select(self, rows: Int[Tensor, "N"], *, same_memory: bool = False) -> "LayerCache":
-        """These rows of the batch; same_memory: each keeps the memory that its place had before."""
-        cross = self.cross_attention if same_memory else self.cross_attention.select(rows)
-        return LayerCache(self.self_attention.select(rows), cross)
+    def select(self, rows: Int[Tensor, "N"], memory_rows: Int[Tensor, "M"] | None) -> "LayerCache":
+        """These rows of the batch and of the memory; None: the memory as it is."""
+        cross = self.cross_attention
+        return LayerCache(
+            self.self_attention.select(rows),
+            cross if memory_rows is None else cross.select(memory_rows),
+        )
 
 
 class DecoderLayer(nn.Module):

@@ -142,10 +142,16 @@ class CrossAttention(MultiHeadAttention):
         mask: Bool[Tensor, "..."] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The memory may come as what `remember` made of it: its keys and values do not change."""
+        """The memory may come as what `remember` made of it: its keys and values do not change.
+
+        It may have fewer rows than x, an equal share of x's rows reading each: neighbours are then
+        looked at as positions of one row, for positions do not see each other here.
+        """
         cache = memory if isinstance(memory, KVCache) else self.remember(memory)
-        query = self._split(self._project(x, 0, 1))
-        return self._attend(query, cache.key, cache.value, mask=mask, trace=trace)
+        B, T, D = x.shape
+        key, value = cache.key, cache.value
+        query = self._split(self._project(x.view(key.size(0), -1, D), 0, 1))
+        return self._attend(query, key, value, mask=mask, trace=trace).view(B, T, D)
 
     def remember(self, memory: Float[Tensor, "B S D"]) -> KVCache:
         """The keys and values of a memory, projected once for all steps of decoding."""

@@ -2,7 +2,10 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from regard.decoding import Replay
 from regard.models import Transformer
 from regard.nn import Trace
 
@@ -92,5 +95,25 @@ def test_selecting_beams_of_one_source_does_not_copy_its_memory() -> None:
     moved = state.select(torch.tensor([1, 0, 3, 3]))
     assert moved.caches[0].cross_attention is state.caches[0].cross_attention
     dropped = state.select(torch.tensor([2, 3]))
-    assert dropped.memory_mask.shape[0] == 2
-    assert dropped.caches[0].cross_attention.key.shape[0] == 2
+    assert dropped.memory_mask.shape[0] == 1
+    assert dropped.caches[0].cross_attention.key.shape[0] == 1
+
+
+@given(
+    choices=st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=1, max_size=5),
+    seed=st.integers(0, 99),
+)
+def test_rows_may_be_chosen_in_any_way(choices: list[list[int]], seed: int) -> None:
+    """As many for each source or not, in order or not: what follows is as if computed anew."""
+    transformer = model()
+    again = Replay(transformer)
+    torch.manual_seed(seed)
+    state, replayed = transformer.start(SOURCE), again.start(SOURCE)
+    count = SOURCE.size(0)
+    for choice in choices:
+        tokens = torch.randint(1, 9, (count,))
+        scores, state = transformer.step(tokens, state)
+        expected, replayed = again.step(tokens, replayed)
+        torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-5)
+        rows = torch.tensor([number % count for number in choice])
+        state, replayed, count = state.select(rows), replayed.select(rows), len(rows)
