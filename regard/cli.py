@@ -26,6 +26,7 @@ from regard.options import (
     NoRepeatNgram,
     OnBadLine,
     Prefix,
+    Quantize,
     RunPath,
     Seed,
     Strategy,
@@ -197,14 +198,16 @@ def evaluate(
         ),
     ] = False,
     ensemble: Together = None,
+    quantize: Quantize = None,
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Score a run on its held-out data."""
     decoding = _decoding(locals())
     settings = [*(settings or ()), *_bad_line_setting(on_bad_line)]
-    opened = _open(run, device, data, settings)
-    together = opened.together_with([_open(other, device) for other in ensemble or ()])
+    opened = _open(run, device, data, settings, quantize=quantize)
+    others = [_open(other, device, quantize=quantize) for other in ensemble or ()]
+    together = opened.together_with(others)
     if analysis and opened.config.data.scores != "translation":
         raise UserError("--analysis is of translations: runs with data.scores=translation.")
     outputs: list[Any] = []
@@ -258,6 +261,7 @@ def predict(
     prefix: Prefix = "",
     align: Align = False,
     ensemble: Together = None,
+    quantize: Quantize = None,
     device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
@@ -268,7 +272,8 @@ def predict(
     from regard.stream import arriving
 
     decoding = _decoding(locals())
-    opened = _open(run, device).together_with([_open(other, device) for other in ensemble or ()])
+    runs = [_open(one, device, quantize=quantize) for one in (run, *(ensemble or ()))]
+    opened = runs[0].together_with(runs[1:])
     opened.decode(decoding)  # a wrong option is refused before anything is read
     if file is None and sys.stdin is None:
         raise UserError("standard input is closed; give a FILE.")
@@ -407,10 +412,17 @@ def _print_keys() -> NoReturn:
     raise typer.Exit()
 
 
-def _open(path: Path, device: str, data: Path | None = None, settings: Sequence[str] = ()) -> "Run":
+def _open(
+    path: Path,
+    device: str,
+    data: Path | None = None,
+    settings: Sequence[str] = (),
+    *,
+    quantize: Literal["int8"] | None = None,
+) -> "Run":
     from regard.run import load
 
-    return load(path, device=device, data=data, settings=settings)
+    return load(path, device=device, data=data, settings=settings, quantize=quantize)
 
 
 def _decoding(given: dict[str, Any]) -> dict[str, Any]:

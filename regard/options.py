@@ -21,6 +21,10 @@ OnBadLine = Annotated[
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
 ]
+Quantize = Annotated[
+    Literal["int8"] | None,
+    typer.Option(help="Compute a Transformer's products in 8 bits: faster on a CPU."),
+]
 Strategy = Annotated[
     Literal["greedy", "beam", "sample"] | None,
     typer.Option(help="The best token each time, the best sequences of a beam, or a draw."),

@@ -14,7 +14,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from torch import nn
 
 from regard import config as configuration
 from regard.config import Config, Decode
@@ -23,7 +25,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
 from regard.errors import UserError
 from regard.metrics.analysis import Translated
-from regard.nn import Trace
+from regard.models import Transformer
+from regard.nn import Trace, int8
 from regard.pretrained import ctranslate2
 from regard.tasks import TASKS, Prediction, Task
 from regard.tasks.translate import Translate
@@ -188,10 +191,12 @@ def load(
     device: str = "cpu",
     data: str | Path | None = None,
     settings: Sequence[str] = (),
+    quantize: Literal["int8"] | None = None,
 ) -> Run:
     """Open a run directory: its configuration, tokenizer and best weights.
 
     settings: other data to evaluate on, as in ["data.test=parity-long"].
+    quantize: the products of a Transformer in 8 bits, for faster prediction on a CPU.
     """
     path = Path(path)
     config = read_config(path)
@@ -208,7 +213,17 @@ def load(
     model = task.build_model()
     read_weights(path / "model.safetensors", model, metadata=task.identity)
     engine = make_engine(device=device)  # type: ignore[arg-type]
+    if quantize is not None:
+        _quantize(model, engine, path)
     return Run(path, config, task, model.to(engine.device).eval(), engine)
+
+
+def _quantize(model: nn.Module, engine: Engine, path: Path) -> None:
+    if not isinstance(model, Transformer):
+        raise UserError(f"int8 is for Transformers, and the model of {path} is recurrent.")
+    if engine.device.type != "cpu":
+        raise UserError(f"int8 is for a CPU, and device={engine.device.type} was asked for.")
+    int8.quantize(model)
 
 
 def is_run(path: Path) -> bool:

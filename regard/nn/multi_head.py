@@ -1,10 +1,10 @@
 """Multi-head attention, and its two uses: self-attention and cross-attention."""
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.nn.attention import attend, attend_fast
+from regard.nn.blocks import BlockLinear
 from regard.nn.cache import KVCache
 from regard.nn.positions import RotaryPositions
 from regard.nn.trace import Trace
@@ -39,7 +39,7 @@ class MultiHeadAttention(nn.Module):
         self.d_head = d_model // n_heads
         self.dropout = dropout
         self.fast = fast
-        self.projection = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.projection = BlockLinear(d_model, 3, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
 
     def forward(
@@ -53,18 +53,12 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attention of a query over any keys and values: the general form."""
         return self._attend(
-            self._split(self._project(query, 0, 1)),
-            self._split(self._project(key, 1, 2)),
-            self._split(self._project(value, 2, 3)),
+            self._split(self.projection(query, 0, 1)),
+            self._split(self.projection(key, 1, 2)),
+            self._split(self.projection(value, 2, 3)),
             mask=mask,
             trace=trace,
         )
-
-    def _project(self, x: Float[Tensor, "B L D"], first: int, end: int) -> Float[Tensor, "B L P"]:
-        """x times the blocks first to end of the stacked Wq, Wk, Wv."""
-        rows = slice(first * x.size(-1), end * x.size(-1))
-        bias: Tensor | None = self.projection.bias
-        return F.linear(x, self.projection.weight[rows], None if bias is None else bias[rows])
 
     def _attend(
         self,
@@ -121,7 +115,7 @@ class SelfAttention(MultiHeadAttention):
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T D"]:
         """With a cache, x is what is new, and it looks at all that went before as well."""
-        heads = self._split(self._project(x, 0, 3))  # B 3H T K
+        heads = self._split(self.projection(x))  # B 3H T K
         looking, value = heads.split([2 * self.n_heads, self.n_heads], dim=1)
         if self.rotary is not None:
             looking = self.rotary(looking, past=0 if cache is None else cache.length)
@@ -150,12 +144,12 @@ class CrossAttention(MultiHeadAttention):
         cache = memory if isinstance(memory, KVCache) else self.remember(memory)
         B, T, D = x.shape
         key, value = cache.key, cache.value
-        query = self._split(self._project(x.view(key.size(0), -1, D), 0, 1))
+        query = self._split(self.projection(x.view(key.size(0), -1, D), 0, 1))
         return self._attend(query, key, value, mask=mask, trace=trace).view(B, T, D)
 
     def remember(self, memory: Float[Tensor, "B S D"]) -> KVCache:
         """The keys and values of a memory, projected once for all steps of decoding."""
-        key, value = self._project(memory, 1, 3).chunk(2, dim=-1)  # B S D each
+        key, value = self.projection(memory, 1, 3).chunk(2, dim=-1)  # B S D each
         cache = KVCache()
         cache.append(self._split(key), self._split(value))
         return cache

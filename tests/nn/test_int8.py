@@ -1,0 +1,90 @@
+"""Products in 8 bits: close to those in 32, and equal to the written-out rounding."""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard import load
+from regard.decoding import greedy
+from regard.models import Transformer
+from regard.nn.blocks import BlockLinear
+from regard.nn.int8 import (
+    Int8Blocks,
+    Int8Linear,
+    int8_linear_reference,
+    quantize,
+    round_rows,
+)
+from tests.command import refused
+
+
+@given(
+    rows=st.integers(1, 5),
+    inner=st.integers(1, 70),
+    outer=st.integers(1, 40),
+    biased=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_the_fast_product_equals_the_written_out_one(
+    rows: int, inner: int, outer: int, biased: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    x, weight = torch.randn(2, rows, inner), torch.randn(outer, inner)
+    bias = torch.randn(outer) if biased else None
+    found = Int8Linear(weight, bias)(x)
+    torch.testing.assert_close(found, int8_linear_reference(x, weight, bias), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[1:, :1], Int8Linear(weight, bias)(x[1:, :1]))  # one by itself
+
+
+def test_it_is_close_to_the_product_itself() -> None:
+    x, weight, bias = torch.randn(50, 256), torch.randn(90, 256), torch.randn(90)
+    exact = F.linear(x, weight, bias)
+    assert (Int8Linear(weight, bias)(x) - exact).norm() < 0.015 * exact.norm()
+
+
+def test_each_row_has_its_own_scale() -> None:
+    weight = torch.tensor([[1.0, -0.5], [100.0, 25.0], [0.0, 0.0]])
+    rounded, scales = round_rows(weight)
+    assert rounded.tolist() == [[127, -64], [127, 32], [0, 0]]
+    torch.testing.assert_close(scales[:2, 0], torch.tensor([1 / 127, 100 / 127]))
+
+
+def test_blocks_are_packed_as_they_are_asked_for() -> None:
+    blocks = BlockLinear(16, 3)
+    rounded, x = Int8Blocks(blocks), torch.randn(2, 5, 16)
+    for first, end in ((0, None), (0, 1), (1, 3)):
+        torch.testing.assert_close(
+            rounded(x, first, end), blocks(x, first, end), atol=0.05, rtol=0.05
+        )
+
+
+def test_a_transformer_in_8_bits_scores_almost_the_same() -> None:
+    model = Transformer(30, 30, d_model=32, n_heads=4, d_ff=64, n_layers=2, tie_embeddings="all")
+    source, target = torch.randint(4, 30, (2, 4, 7)).unbind()
+    exact = model.eval()(source, target)
+    quantize(model)
+    found = model(source, target)
+    assert (found - exact).norm() < 0.05 * exact.norm()
+    assert not torch.equal(found, exact)
+    assert len(greedy(model, source, start=1, end=2, max_new_tokens=5)) == 4
+
+
+def test_on_the_command_line(call, tiny_run: Path) -> None:
+    assert call("predict", tiny_run, "--quantize", "int8", stdin="3 1 2\n").code == 0
+    assert call("evaluate", tiny_run, "--quantize", "int8").code == 0
+    refused(call("predict", tiny_run, "--quantize", "int4"), "Invalid value for '--quantize'")
+
+
+def test_a_recurrent_run_is_refused(call, tiny: list[str]) -> None:
+    assert call("train", "sort", "--out", "gru", *tiny, "-s", "model.kind=gru").code == 0
+    refused(call("predict", "gru", "--quantize", "int8", stdin="1\n"), "int8 is for Transformers")
+
+
+def test_the_file_of_weights_is_as_it_was(tiny_run: Path) -> None:
+    before = (tiny_run / "model.safetensors").read_bytes()
+    run = load(tiny_run, quantize="int8")
+    assert len(run.predict(["3 1 2"])) == 1
+    assert (tiny_run / "model.safetensors").read_bytes() == before
