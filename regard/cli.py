@@ -357,10 +357,12 @@ def verify(
 @app.command()
 def export(
     run: RunPath,
-    to: Annotated[Literal["ctranslate2"], typer.Option(help="The engine to write for.")],
+    to: Annotated[
+        Literal["ctranslate2", "onnx"], typer.Option(help="The engine or format to write for.")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="A folder that is made for it.")],
 ) -> None:
-    """Write a trained Transformer for a faster engine.
+    """Write a trained Transformer for another engine.
 
     For example: regard export runs/multi30k --to ctranslate2 --out multi30k-ct2
     """

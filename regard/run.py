@@ -27,14 +27,14 @@ from regard.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.models import Transformer
 from regard.nn import Trace, int8
-from regard.pretrained import ctranslate2
+from regard.pretrained import ctranslate2, onnx
 from regard.tasks import TASKS, Prediction, Task
 from regard.tasks.translate import Translate
 from regard.training.engine import Engine, make_engine
 from regard.training.files import read_weights, saying_what_failed, writing
 
-EXPORTERS = {"ctranslate2": ctranslate2.export}
-"""By the name of the engine."""
+EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
+"""By the name of the engine or the format."""
 
 
 @dataclass
@@ -140,7 +140,7 @@ class Run:
         }
 
     def export(self, to: str, folder: str | Path) -> None:
-        """Write the model for another engine: to="ctranslate2"."""
+        """Write the model for another engine: to="ctranslate2" or "onnx"."""
         folder = Path(folder)
         if to not in EXPORTERS:
             raise UserError(f"to={to!r} is not one of {', '.join(EXPORTERS)}.")

@@ -200,7 +200,7 @@ class Transformer(nn.Module):
     def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
         """Read the source: the state before the first target token."""
         memory, memory_mask = self.encode(source)
-        rows = source.new_tensor(range(source.size(0)))
+        rows = torch.arange(source.size(0), device=source.device)
         return TransformerState(self.decoder.remember(memory), memory_mask, rows)
 
     def step(

@@ -1,0 +1,188 @@
+"""To ONNX: a Transformer as two graphs, one that reads a source and one that writes a token."""
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.export import Dim
+
+from regard.data.optional import needed
+from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START, Tokenizer
+from regard.errors import UserError
+from regard.models import Transformer
+from regard.models.transformer import TransformerState
+from regard.nn import DecoderLayer, KVCache, LayerCache
+from regard.nn.positions import LearnedPositions, SinusoidalPositions
+
+READ = {
+    "inputs": ["source"],
+    "outputs": ["memory_keys", "memory_values", "memory_mask"],
+}
+WRITE = {
+    "inputs": [
+        "tokens",
+        "past_keys",
+        "past_values",
+        "memory_keys",
+        "memory_values",
+        "memory_mask",
+    ],
+    "outputs": ["scores", "keys", "values"],
+}
+
+
+class _Joined(KVCache):
+    """A cache that joins old and new in a buffer of their size, as a graph can."""
+
+    def append(
+        self, key: Float[Tensor, "B H L K"], value: Float[Tensor, "B H L K"]
+    ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]:
+        key, value = key.permute(2, 0, 1, 3), value.permute(2, 0, 1, 3)
+        self._key = key if self._key is None else torch.cat([self._key, key])
+        self._value = value if self._value is None else torch.cat([self._value, value])
+        self.length = self._key.size(0)
+        return self.key, self.value
+
+
+class Encode(nn.Module):
+    """source (B S) → the memory's keys and values (N B H S K, of N layers) and mask (B 1 1 S)."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, source: Int[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "N B H S K"], Float[Tensor, "N B H S K"], Bool[Tensor, "B 1 1 S"]]:
+        state = self.model.start(source)
+        return *_stacked([cache.cross_attention for cache in state.caches]), state.memory_mask
+
+
+class Step(nn.Module):
+    """One more token a row (B) → scores of the next (B V), and keys and values grown by it.
+
+    The past of the first step is empty: N B H 0 K.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B"],
+        past_keys: Float[Tensor, "N B H T K"],
+        past_values: Float[Tensor, "N B H T K"],
+        memory_keys: Float[Tensor, "N B H S K"],
+        memory_values: Float[Tensor, "N B H S K"],
+        memory_mask: Bool[Tensor, "B 1 1 S"],
+    ) -> tuple[Float[Tensor, "B V"], Float[Tensor, "N B H U K"], Float[Tensor, "N B H U K"]]:
+        caches = [
+            LayerCache(_cache(*past), _cache(*memory))
+            for past, memory in zip(
+                zip(past_keys, past_values, strict=True),
+                zip(memory_keys, memory_values, strict=True),
+                strict=True,
+            )
+        ]
+        reads = torch.arange(tokens.size(0), device=tokens.device)
+        scores, _ = self.model.step(tokens, TransformerState(caches, memory_mask, reads))
+        return scores, *_stacked([cache.self_attention for cache in caches])
+
+
+def _cache(key: Float[Tensor, "B H L K"], value: Float[Tensor, "B H L K"]) -> KVCache:
+    cache = _Joined()
+    cache.append(key, value)
+    return cache
+
+
+def _stacked(
+    caches: list[KVCache],
+) -> tuple[Float[Tensor, "N B H L K"], Float[Tensor, "N B H L K"]]:
+    return (
+        torch.stack([cache.key for cache in caches]),
+        torch.stack([cache.value for cache in caches]),
+    )
+
+
+@torch.no_grad()
+def export(
+    model: nn.Module, tokenizers: tuple[Tokenizer, Tokenizer], folder: Path, *, longest: int = 1024
+) -> None:
+    """Write encoder.onnx and step.onnx, the tokenizers, and model.json: what goes in and comes out.
+
+    longest: positions that the graphs have room for.
+    """
+    for package in ("onnx", "onnxscript"):
+        needed(package, extra="export", what="--to onnx")
+    if not isinstance(model, Transformer):
+        raise UserError("--to onnx is for Transformers; this run's model is recurrent.")
+    for part in model.modules():
+        if isinstance(part, SinusoidalPositions):
+            part(longest)  # the table grows to its full length, which is then part of the graphs
+    positions = model.target_embedding.positions
+    if isinstance(positions, LearnedPositions):
+        longest = min(longest, positions.weight.size(0))
+    folder.mkdir(parents=True)
+    batch, length, past = Dim("batch"), Dim("length", max=longest), Dim("past", max=longest - 1)
+    source = torch.tensor([[4, 5, END], [4, END, PADDING]]).clamp_max(len(tokenizers[0]) - 1)
+    memory = Encode(model)(source)
+    # A past of two tokens, for the example; two tensors, or the graph would take one for both.
+    past_keys, past_values = (part[:, :, :, :2].clone() for part in memory[:2])
+    _write(Encode(model), (source,), READ, folder / "encoder.onnx", ({0: batch, 1: length},))
+    of_memory, of_past = {1: batch, 3: length}, {1: batch, 3: past}
+    _write(
+        Step(model),
+        (torch.tensor([START, START]), past_keys, past_values, *memory),
+        WRITE,
+        folder / "step.onnx",
+        ({0: batch}, of_past, of_past, of_memory, of_memory, {0: batch, 3: length}),
+    )
+    first = model.decoder.layers[0]
+    assert isinstance(first, DecoderLayer)
+    description = {
+        "encoder": READ,
+        "step": WRITE,
+        "layers": len(model.decoder.layers),
+        "heads": first.self_attention.n_heads,
+        "head_width": first.self_attention.d_head,
+        "longest": longest,
+        "padding": PADDING,
+        "start": START,
+        "end": END,
+        "never_written": list(NEVER_WRITTEN),
+    }
+    (folder / "model.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
+    for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
+        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
+
+
+def _write(
+    part: nn.Module,
+    inputs: tuple[Tensor, ...],
+    names: dict[str, list[str]],
+    file: Path,
+    shapes: tuple[dict[int, Any], ...],
+) -> None:
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter's own code
+        log.setLevel(logging.ERROR)
+        torch.onnx.export(
+            part.eval(),
+            inputs,
+            str(file),
+            input_names=names["inputs"],
+            output_names=names["outputs"],
+            dynamic_shapes=shapes,
+            external_data=False,
+            dynamo=True,
+            verbose=False,
+        )
+    log.setLevel(level)

@@ -1,0 +1,84 @@
+"""The exported graphs compute what the model does, at lengths that they were not traced with."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from jaxtyping import config
+
+from regard import load
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.models import AttentionSeq2Seq, Transformer
+from regard.pretrained.onnx import export
+from tests.command import refused
+
+TOKENIZER = Tokenizer.train(["a b c d e f g h"], vocab_size=99)
+
+
+@pytest.fixture(autouse=True)
+def _shapes_unchecked():
+    """While a graph is traced, a length is a symbol and no int."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+def session(file: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+
+def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int) -> float:
+    """The largest difference of any score, the graphs keeping their own past."""
+    encoder, step = session(folder / "encoder.onnx"), session(folder / "step.onnx")
+    described = json.loads((folder / "model.json").read_text())
+    read = encoder.run(None, {"source": source.numpy()})
+    memory = dict(zip(described["encoder"]["outputs"], read, strict=True))
+    size = (described["layers"], len(source), described["heads"], 0, described["head_width"])
+    keys = values = np.zeros(size, dtype=np.float32)
+    tokens, apart = torch.full((len(source),), described["start"]), 0.0
+    with torch.inference_mode():
+        state = model.start(source)
+        for _ in range(steps):
+            past = {"past_keys": keys, "past_values": values}
+            scores, keys, values = step.run(None, {"tokens": tokens.numpy()} | past | memory)
+            expected, state = model.step(tokens, state)
+            apart = max(apart, float((torch.from_numpy(scores) - expected).abs().max()))
+            tokens = expected.argmax(-1)
+    return apart
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"tie_embeddings": "all"}, {"norm": "post", "positions": "rotary", "decoder_layers": 1}],
+    ids=["pre-sinusoidal", "post-rotary-shallow"],
+)
+def test_two_lengths_and_two_batches_score_the_same(tmp_path: Path, options) -> None:
+    size = len(TOKENIZER)
+    model = Transformer(size, size, d_model=16, n_layers=2, n_heads=2, d_ff=24, **options).eval()
+    export(model, (TOKENIZER, TOKENIZER), tmp_path / "model")
+    short = torch.tensor([[4, 2]])
+    long = torch.tensor([[4, 5, 6, 7, 8, 9, 2], [9, 2, 0, 0, 0, 0, 0], [5, 5, 5, 5, 2, 0, 0]])
+    assert compared(model, tmp_path / "model", short, steps=2) < 1e-5
+    assert compared(model, tmp_path / "model", long, steps=9) < 1e-5
+
+
+def test_a_recurrent_model_is_refused(tmp_path: Path) -> None:
+    model = AttentionSeq2Seq(9, 9, kind="gru", d_model=8)
+    with pytest.raises(UserError, match="this run's model is recurrent"):
+        export(model, (TOKENIZER, TOKENIZER), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_run_is_exported(call, tiny_run: Path, tmp_path: Path) -> None:
+    found = call("export", tiny_run, "--to", "onnx", "--out", "onnx")
+    assert (found.code, found.out) == (0, "")
+    run = load(tiny_run)
+    source = torch.tensor([[*run.tokenizer.encode(["3 1 2"])[0], 2]])
+    assert compared(run.model, tmp_path / "onnx", source, steps=3) < 1e-4
+    refused(call("export", tiny_run, "--to", "onnx", "--out", "onnx"), "exists already")
