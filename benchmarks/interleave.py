@@ -32,6 +32,8 @@ class Contestant:
         )
         self.facts = self._read()
         self.speeds: list[float] = []
+        self.peak = 0.0
+        """The most memory that it had, in MB; known when it is closed."""
 
     def _read(self) -> Any:
         assert self._process.stdout is not None
@@ -55,9 +57,18 @@ class Contestant:
         return statistics.median(self.speeds)
 
     def close(self) -> None:
+        self.peak = peak_memory(self._process.pid)
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+
+
+def peak_memory(process: int) -> float:
+    """The largest resident set of a process so far, in MB; 0 where the system does not say."""
+    status = Path(f"/proc/{process}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    sizes = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    return int(sizes[0]) / 1024 if sizes else 0.0
 
 
 def take_turns(contestants: list[Contestant], *, rounds: int, warm_up: int = 1) -> None:

@@ -1,10 +1,12 @@
 """Training speed against the same model built from torch.nn.Transformer.
 
     python -m benchmarks.train_speed                (about ten minutes; --widths 64 for less)
+    python -m benchmarks.train_speed --widths 256 --data DIR      (the sentences of multi30k)
 
 The other side is the loop of a good tutorial: nn.Transformer, sentences in random batches padded to
 their longest, Adam, label smoothing, clipped gradients. Both sides have the same architecture,
-dropout and mean number of real tokens a batch. Lengths: 14 on average, up to 40.
+dropout and mean number of real tokens a batch. Lengths: 14 on average, up to 40, or those of the
+recipe multi30k, whose files are in DIR.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,16 +23,18 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
+from regard import config
 from regard.data.batches import Batch, BatchStream, collate
 from regard.data.examples import InMemory
 from regard.models import Transformer
+from regard.tasks import Translate
 from regard.training.engine import Engine, keep_freed_memory
 from regard.training.loop import Carried, Loop
 from regard.training.loss import Sums, token_sums
 from regard.training.optimisers import make_optimiser
 
 VOCAB, LAYERS, ROWS, DROPOUT, SMOOTHING = 8000, 3, 64, 0.1, 0.1
-SENTENCES = 20_000
+SENTENCES, LONGEST = 20_000, 128
 SHARE = {64: 12, 256: 5, 512: 3}
 """Updates a turn, by width."""
 
@@ -38,8 +43,11 @@ def heads(width: int) -> int:
     return 4 if width < 256 else 8
 
 
-def sentences() -> tuple[list[list[int]], list[list[int]]]:
+def sentences(data: Path | None) -> tuple[list[list[int]], list[list[int]]]:
     """Pairs whose lengths spread as captions and short sentences do, the two sides alike."""
+    if data is not None:
+        task = Translate(config.load("multi30k", [f"data.directory={data}"]))
+        return task.examples("train").rows(np.arange(SENTENCES))
     random = np.random.default_rng(0)
     source = np.clip(random.gamma(5.0, 13.5 / 5.0, SENTENCES).round(), 3, 40).astype(int)
     target = np.clip(source + random.integers(-2, 3, SENTENCES), 3, 40)
@@ -58,9 +66,9 @@ class Tutorial(nn.Module):
         self.width = width
         self.source = nn.Embedding(VOCAB, width, padding_idx=0)
         self.target = nn.Embedding(VOCAB, width, padding_idx=0)
-        position = torch.arange(64)[:, None]
+        position = torch.arange(LONGEST)[:, None]
         rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
-        table = torch.zeros(64, width)
+        table = torch.zeros(LONGEST, width)
         table[:, 0::2], table[:, 1::2] = torch.sin(position * rate), torch.cos(position * rate)
         self.register_buffer("table", table)
         self.dropout = nn.Dropout(DROPOUT)
@@ -102,9 +110,9 @@ class Tutorial(nn.Module):
         return self.output(hidden)
 
 
-def random_batches() -> Iterator[Batch]:
+def random_batches(data: Path | None) -> Iterator[Batch]:
     """Sentences shuffled, cut into rows of equal number, padded to their longest."""
-    sources, targets = sentences()
+    sources, targets = sentences(data)
     random = np.random.default_rng(1)
     while True:
         order = random.permutation(SENTENCES)
@@ -112,9 +120,9 @@ def random_batches() -> Iterator[Batch]:
             yield collate([sources[i] for i in rows], [targets[i] for i in rows])
 
 
-def bucketed_batches() -> Iterator[Batch]:
+def bucketed_batches(data: Path | None) -> Iterator[Batch]:
     """The same sentences as Regard batches them, with as many real tokens a batch on average."""
-    sources, targets = sentences()
+    sources, targets = sentences(data)
     longest = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
     budget = round(ROWS * sum(longest) / len(longest))
     stream = BatchStream(lambda epoch: InMemory(sources, targets), seed=1, batch_tokens=budget)
@@ -128,10 +136,10 @@ def real_tokens(batch: Batch) -> int:
     return int((batch.source != 0).sum()) + batch.tokens
 
 
-def tutorial(width: int, share: int) -> Work:
+def tutorial(width: int, share: int, *, data: Path | None) -> Work:
     model = Tutorial(width).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
-    batches = random_batches()
+    batches = random_batches(data)
 
     def work() -> tuple[float, float]:
         chosen = [next(batches) for _ in range(share)]
@@ -203,10 +211,10 @@ def matrix_product(share: int) -> Work:
     return work
 
 
-def operations_a_token(width: int) -> float:
+def operations_a_token(width: int, data: Path | None) -> float:
     """Floating-point operations of one update for every real token, on bucketed batches."""
     loop, model = regard_loop(width, Engine())
-    batches, tokens, operations = bucketed_batches(), 0, 0
+    batches, tokens, operations = bucketed_batches(data), 0, 0
     for _ in range(3):
         batch = next(batches)
         with FlopCounterMode(display=False) as counter:
@@ -215,22 +223,22 @@ def operations_a_token(width: int) -> float:
     return operations / tokens
 
 
-def contestant(name: str, width: int) -> None:
+def contestant(name: str, width: int, data: Path | None) -> None:
     share = SHARE[width]
     torch.manual_seed(0)
     makers: dict[str, Callable[[], Work]] = {
-        "tutorial": lambda: tutorial(width, share),
-        "regard": lambda: regard(width, share, batches=bucketed_batches(), engine=Engine()),
+        "tutorial": lambda: tutorial(width, share, data=data),
+        "regard": lambda: regard(width, share, batches=bucketed_batches(data), engine=Engine()),
         "regard, its batches": lambda: regard(
-            width, share, batches=random_batches(), engine=Engine()
+            width, share, batches=random_batches(data), engine=Engine()
         ),
         "regard, memory handed back": lambda: regard(
-            width, share, batches=bucketed_batches(), engine=Engine()
+            width, share, batches=bucketed_batches(data), engine=Engine()
         ),
         "regard, compiled": lambda: regard(
             width,
             share,
-            batches=bucketed_batches(),
+            batches=bucketed_batches(data),
             engine=Engine(compiled=True),
         ),
         "matrix product": lambda: matrix_product(share),
@@ -243,11 +251,12 @@ def contestant(name: str, width: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 256, 512], choices=SHARE)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
-        contestant(options.contestant, options.widths[0])
+        contestant(options.contestant, options.widths[0], options.data)
         return
     rows = []
     for width in options.widths:
@@ -259,10 +268,11 @@ def main() -> None:
             "regard, compiled",
             "matrix product",
         ]
-        found = {name: Contestant(__file__, name, "--widths", width) for name in names}
+        where = [] if options.data is None else ["--data", options.data.resolve()]
+        found = {name: Contestant(__file__, name, "--widths", width, *where) for name in names}
         take_turns(list(found.values()), rounds=options.rounds, warm_up=3)
         ours, peer = found["regard"], found["tutorial"]
-        share = ours.speed * operations_a_token(width) / found["matrix product"].speed
+        share = ours.speed * operations_a_token(width, options.data) / found["matrix product"].speed
         rows.append(
             [
                 str(width),

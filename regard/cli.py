@@ -423,7 +423,9 @@ def _open(
     quantize: Literal["int8"] | None = None,
 ) -> "Run":
     from regard.run import load
+    from regard.training.engine import keep_freed_memory
 
+    keep_freed_memory()
     return load(path, device=device, data=data, settings=settings, quantize=quantize)
 
 

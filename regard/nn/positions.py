@@ -40,12 +40,11 @@ class SinusoidalPositions(nn.Module):
         self, length: int, *, past: int = 0, trace: Trace | None = None
     ) -> Float[Tensor, "L D"]:
         """The rows past, past + 1, … of the table, `length` of them."""
-        end = past + length
-        if end > self.table.size(0):
-            self.table = sinusoids(2 * end, self.table.size(1), device=self.table.device).to(
-                self.table.dtype
-            )
-        output = self.table[past:end]
+        end, table = past + length, self.table
+        if end > table.size(0):  # another thread may do the same: go on with one's own
+            table = sinusoids(2 * end, table.size(1), device=table.device).to(table.dtype)
+            self.table = table
+        output = table[past:end]
         if trace is not None:
             trace.record(output=output)
         return output

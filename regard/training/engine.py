@@ -72,7 +72,7 @@ def keep_freed_memory() -> None:
 
     By default it maps each large buffer anew, and the kernel zeroes every page of it again, which
     can take a third of a step (benchmarks/train_speed.py measures it). This holds for the whole
-    process, so it is for one that trains.
+    process, so it is for one that trains, and for the commands.
     """
     if not sys.platform.startswith("linux") or "MALLOC_MMAP_THRESHOLD_" in os.environ:
         return  # another allocator, or the user has decided
