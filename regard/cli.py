@@ -1,5 +1,6 @@
 """The commands: parse, call, print. Heavy imports stand inside the commands."""
 
+import contextlib
 import re
 import sys
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ from regard.options import (
     TopK,
     TopP,
 )
-from regard.terminal import end_well, print_at_once, print_json, tell
+from regard.terminal import end_well, print_at_once, print_json, progress, tell
 
 if TYPE_CHECKING:
     from regard.metrics.analysis import Analysis
@@ -211,7 +212,8 @@ def evaluate(
     if analysis and opened.config.data.scores != "translation":
         raise UserError("--analysis is of translations: runs with data.scores=translation.")
     outputs: list[Any] = []
-    result = together.evaluate(split, outputs=outputs, **decoding)
+    with progress():
+        result = together.evaluate(split, outputs=outputs, **decoding)
     for sentence in opened.notices():
         tell(sentence)
     found = _analysed(together, result, outputs) if analysis else None
@@ -281,19 +283,20 @@ def predict(
         tell("Write a line an input; end with Ctrl-D.")
     done = empty = 0
     found: list[Any] = []
-    for name, lines in arriving(file):
-        predictions = opened.predictions(
-            lines, decoding=decoding, name=name, first=done, prefix=prefix, aligned=align
-        )
-        done += len(predictions)
-        empty += sum(not one.outputs for one in predictions)
-        if as_json:
-            found += [_as_json(one) for one in predictions]
-        else:
-            print_at_once(
-                "\t".join([*map(_one_line, one.outputs), *_pharaoh(one.alignment)])
-                for one in predictions
+    with _progress_of(file):
+        for name, lines in arriving(file):
+            predictions = opened.predictions(
+                lines, decoding=decoding, name=name, first=done, prefix=prefix, aligned=align
             )
+            done += len(predictions)
+            empty += sum(not one.outputs for one in predictions)
+            if as_json:
+                found += [_as_json(one) for one in predictions]
+            else:
+                print_at_once(
+                    "\t".join([*map(_one_line, one.outputs), *_pharaoh(one.alignment)])
+                    for one in predictions
+                )
     if as_json:
         print_json({"predictions": found})
     for sentence in opened.notices():
@@ -301,6 +304,15 @@ def predict(
     tell(
         f"{done:,} line{'s' if done != 1 else ''}" + (f", {empty:,} of them empty" if empty else "")
     )
+
+
+def _progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
+    """A bar for a file, where it does not stand between lines that are read on the screen."""
+    if file is None or not file.is_file() or sys.stdout.isatty():
+        return contextlib.nullcontext()
+    from regard.data.records import count_lines
+
+    return progress(count_lines(file))
 
 
 def _one_line(text: str) -> str:

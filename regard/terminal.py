@@ -1,10 +1,11 @@
 """Talking to the person and to other programs, and how a command ends."""
 
+import contextlib
 import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from regard.errors import UserError
@@ -14,6 +15,45 @@ def tell(text: str) -> None:
     """Say something to the person, beside what goes to standard output."""
     if sys.stderr is not None:
         print(text, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def progress(total: int | None = None) -> Iterator[None]:
+    """A bar on standard error, if that is a terminal, from the first lines that are written on.
+
+    total: how many there will be, where it is more than are written at a time.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from regard.tasks.writing import listener
+
+    console = Console(stderr=True)
+    bar = Progress(
+        MofNCompleteColumn(),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        redirect_stdout=False,  # what is written goes where it was sent, not above the bar
+        redirect_stderr=False,
+    )
+    lines: list[Any] = []
+
+    def told(done: int, at_a_time: int) -> None:
+        if not lines:
+            lines.append(bar.add_task("", total=total or at_a_time))
+            bar.start()
+        bar.advance(lines[0], done)
+
+    before = listener.set(told)
+    try:
+        yield
+    finally:
+        listener.reset(before)
+        bar.stop()
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -57,6 +57,31 @@ def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:
     assert process.stderr.read() == b""
 
 
+def test_a_bar_on_the_terminal_leaves_the_outputs_where_they_were_sent(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "lines.txt").write_text("3 1 2\n2 1\n" * 20)
+    screen, terminal = os.openpty()
+    with (tmp_path / "out.txt").open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "regard", "predict", tiny_run, tmp_path / "lines.txt"],
+            stdout=out,
+            stderr=terminal,
+        )
+        os.close(terminal)
+        shown = b""
+        try:
+            while block := os.read(screen, 4096):
+                shown += block
+        except OSError:  # how a terminal ends
+            pass
+        assert process.wait() == 0
+    os.close(screen)
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 40
+    assert b"40/40" in shown
+    assert b"40 lines" in shown
+
+
 def test_lines_keep_their_order_and_number_over_many_batches(call, tiny_run: Path) -> None:
     lines = ["1 " * (1 + n * 7 % 13) if n % 5 else "" for n in range(1300)]
     result = call("predict", tiny_run, stdin="\n".join(lines))

@@ -130,6 +130,12 @@ def _reading(path: Path) -> Iterator[Iterable[bytes]]:
         raise UserError(f"{path} cannot be read: {reason}.") from None
 
 
+def count_lines(path: Path) -> int:
+    """How many lines a text file has, whatever is in them."""
+    with _reading(path) as file:
+        return sum(1 for _ in file)
+
+
 def _broken(text: str) -> bool:
     """Whether a text holds bytes that are not UTF-8, or half of a character, as JSON may."""
     return not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text)

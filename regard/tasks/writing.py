@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from regard.data.examples import Ids
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.decoding import Hypothesis, Stepper, search
 from regard.training.engine import Engine
+
+listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener", default=None)
+"""Is told, whenever a batch is done, how many lines it had and how many there are in all."""
 
 TOGETHER, FEWEST = 128, 8
 """Rows of a batch: the most, and the fewest that are worth a thread of their own."""
@@ -57,10 +61,13 @@ def write(
     batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
     batches.reverse()  # the longest first, so that no thread is left alone with them at the end
     found: list[list[Hypothesis]] = [[] for _ in sources]
+    told = listener.get()
     with _side_by_side(min(threads, len(batches))) as mapped:
         for rows, hypotheses in zip(batches, mapped(of_rows, batches), strict=True):
             for row, of_row in zip(rows, hypotheses, strict=True):
                 found[row] = of_row
+            if told is not None:
+                told(len(rows), len(sources))
     return found
 
 
