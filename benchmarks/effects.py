@@ -1,0 +1,134 @@
+"""What each choice adds to a translator: BLEU on valid, one choice after another.
+
+    python -m benchmarks.effects --data DIR                (about two hours on two cores)
+    python -m benchmarks.effects --data DIR --seeds 1 --epochs 2
+
+DIR has the files of the recipe multi30k. A small Transformer (3 + 3 layers, width 128) is trained
+for a few epochs with no choice made, then with the first, with the first two, and so on; then with
+other numbers of BPE pieces; and the last run is decoded with other beams. Every run is made once
+for each seed, into --out, where a finished one is found again. Behind ± is the standard error.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks.interleave import print_table
+from regard import config
+from regard.run import load, read_metrics
+from regard.train import train
+
+BUDGET = [
+    "model.d_model=128",
+    "model.d_ff=256",
+    "model.dropout=0.1",
+    "train.lr=2e-3",
+    "train.warmup=300",
+    "train.eval_every=250",
+    "train.save_every=1000",
+    "train.average=3",
+    "decode.strategy=greedy",
+]
+PLAIN = [
+    "model.norm=post",
+    "train.label_smoothing=0",
+    "model.tie_embeddings=none",
+    "tokenizer.vocab_size=10000",
+]
+CHOICES = {
+    "norm before each part, not after": "model.norm=pre",
+    "label smoothing, 0.1": "train.label_smoothing=0.1",
+    "one embedding for source, target and output": "model.tie_embeddings=all",
+    "6,000 BPE pieces, not 10,000": "tokenizer.vocab_size=6000",
+}
+SIZES = [2000, 4000, 6000, 10000]
+BEAMS = [1, 2, 5, 10]
+
+
+def trained(folder: Path, chosen: list[str], settings: list[str]) -> Path:
+    """The run with what was chosen; made now, or finished, if it is not there."""
+    name = "_".join(setting.split(".")[-1] for setting in chosen)
+    path = folder / (name or "plain")
+    if not any("averaged" in line for line in read_metrics(path)):
+        resolved = config.load("multi30k", [*BUDGET, *PLAIN, *chosen, *settings])
+        train(resolved, path, resume=path.exists())
+    return path
+
+
+def last_evaluations(path: Path) -> tuple[float, float]:
+    """Greedy BLEU on valid: of the weights at the end, and of the mean of the last three."""
+    lines: list[dict[str, Any]] = read_metrics(path)
+    single = [line for line in lines if "averaged" not in line][-1]
+    averaged = [line for line in lines if "averaged" in line][-1]
+    return single["valid"]["bleu"], averaged["valid"]["bleu"]
+
+
+def shown(scores: list[float]) -> str:
+    spread = f" ± {statistics.stdev(scores) / len(scores) ** 0.5:.1f}" if len(scores) > 1 else ""
+    return f"{statistics.mean(scores):.1f}{spread}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/effects"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--epochs", type=int, default=8)
+    options = parser.parse_args()
+    common = [f"data.directory={options.data.resolve()}", f"train.epochs={options.epochs}"]
+
+    def runs(chosen: list[str]) -> list[Path]:
+        return [
+            trained(options.out / f"seed-{seed}", chosen, [*common, f"seed={seed}"])
+            for seed in options.seeds
+        ]
+
+    rows, before, chosen = [], 0.0, []
+    for choice, setting in {"none of these": None, **CHOICES}.items():
+        chosen += [] if setting is None else [setting]
+        made = runs(chosen)
+        scores = [last_evaluations(path)[0] for path in made]
+        rows.append([choice, *_beside(scores, before)])
+        before = statistics.mean(scores)
+        print(*rows[-1], flush=True)
+    averaged = [last_evaluations(path)[1] for path in made]
+    rows.append(["the mean of the last three evaluations", *_beside(averaged, before)])
+    before = statistics.mean(averaged)
+    beams = {
+        beam: [
+            load(path, data=options.data).evaluate("valid", strategy="beam", beam=beam)["metrics"]
+            for path in made
+        ]
+        for beam in BEAMS
+    }
+    fives = [metrics["bleu"] for metrics in beams[5]]
+    rows.append(["beam 5, not greedy", *_beside(fives, before)])
+    print_table(["each line adds", "BLEU on valid", "adds"], rows)
+    print()
+    pieces = [
+        [
+            f"{size:,}",
+            shown(
+                [
+                    last_evaluations(path)[0]
+                    for path in runs([*chosen[:-1], f"tokenizer.vocab_size={size}"])
+                ]
+            ),
+        ]
+        for size in SIZES
+    ]
+    print_table(["BPE pieces", "BLEU on valid, greedy"], pieces)
+    print()
+    print_table(
+        ["beam", "BLEU on valid"],
+        [[str(beam), shown([one["bleu"] for one in found])] for beam, found in beams.items()],
+    )
+
+
+def _beside(scores: list[float], before: float) -> list[str]:
+    return [shown(scores), f"{statistics.mean(scores) - before:+.1f}" if before else ""]
+
+
+if __name__ == "__main__":
+    main()
