@@ -74,13 +74,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("runs/effects"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=8, choices=range(2, 100), metavar="N")
     options = parser.parse_args()
+    folder = options.out / f"epochs-{options.epochs}"
     common = [f"data.directory={options.data.resolve()}", f"train.epochs={options.epochs}"]
 
     def runs(chosen: list[str]) -> list[Path]:
         return [
-            trained(options.out / f"seed-{seed}", chosen, [*common, f"seed={seed}"])
+            trained(folder / f"seed-{seed}", chosen, [*common, f"seed={seed}"])
             for seed in options.seeds
         ]
 
@@ -94,7 +95,6 @@ def main() -> None:
         print(*rows[-1], flush=True)
     averaged = [last_evaluations(path)[1] for path in made]
     rows.append(["the mean of the last three evaluations", *_beside(averaged, before)])
-    before = statistics.mean(averaged)
     beams = {
         beam: [
             load(path, data=options.data).evaluate("valid", strategy="beam", beam=beam)["metrics"]
@@ -102,19 +102,15 @@ def main() -> None:
         ]
         for beam in BEAMS
     }
-    fives = [metrics["bleu"] for metrics in beams[5]]
-    rows.append(["beam 5, not greedy", *_beside(fives, before)])
+    # The best weights of each run, be they the mean or one evaluation's; so beam 1 is of those too.
+    ones, fives = ([metrics["bleu"] for metrics in beams[beam]] for beam in (1, 5))
+    rows.append(["beam 5, not greedy", *_beside(fives, statistics.mean(ones))])
     print_table(["each line adds", "BLEU on valid", "adds"], rows)
     print()
     pieces = [
         [
             f"{size:,}",
-            shown(
-                [
-                    last_evaluations(path)[0]
-                    for path in runs([*chosen[:-1], f"tokenizer.vocab_size={size}"])
-                ]
-            ),
+            shown([last_evaluations(path)[0] for path in runs([*chosen[:-1], *_size(size)])]),
         ]
         for size in SIZES
     ]
@@ -124,6 +120,12 @@ def main() -> None:
         ["beam", "BLEU on valid"],
         [[str(beam), shown([one["bleu"] for one in found])] for beam, found in beams.items()],
     )
+
+
+def _size(pieces: int) -> list[str]:
+    """The setting, unless it is the plain one: that run is there already."""
+    setting = f"tokenizer.vocab_size={pieces}"
+    return [] if setting in PLAIN else [setting]
 
 
 def _beside(scores: list[float], before: float) -> list[str]:

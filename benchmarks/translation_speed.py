@@ -5,8 +5,9 @@
 RUN is a trained run of the recipe multi30k, DIR has its files. All engines have the run's weights
 and its tokenizer, go from text to text, and keep no more than two threads. Hugging Face's model is
 Pegasus, which is Marian's with each norm before its part and not after, as this recipe has it.
-Every engine but ours tries several sizes of batches, and of threads, and keeps its fastest. Without
-a length penalty (the default here) all three mean the same by beam search: outputs are compared.
+Every engine but ours tries several sizes of batches, CTranslate2 also one translator or two, and
+keeps its fastest. Without a length penalty (the default here) all three mean the same by beam
+search: outputs are compared. A ratio is the median of those of the rounds.
 """
 
 import argparse

@@ -308,7 +308,7 @@ def predict(
 
 def _progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
     """A bar for a file, where it does not stand between lines that are read on the screen."""
-    if file is None or not file.is_file() or sys.stdout.isatty():
+    if file is None or not file.is_file() or sys.stdout is None or sys.stdout.isatty():
         return contextlib.nullcontext()
     from regard.data.records import count_lines
 
@@ -380,7 +380,7 @@ def export(
     """
     opened = _open(run, "cpu")
     opened.export(to, out)
-    tell(f"{out} holds the model, its vocabularies and its tokenizers.")
+    tell(f"{out} holds the model and its tokenizers.")
 
 
 @data_app.command("check")
@@ -432,7 +432,7 @@ def _open(
     data: Path | None = None,
     settings: Sequence[str] = (),
     *,
-    quantize: Literal["int8"] | None = None,
+    quantize: str | None = None,
 ) -> "Run":
     from regard.run import load
     from regard.training.engine import keep_freed_memory

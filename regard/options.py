@@ -23,7 +23,7 @@ Device = Annotated[
 ]
 Quantize = Annotated[
     Literal["int8"] | None,
-    typer.Option(help="Compute a Transformer's products in 8 bits: faster on a CPU."),
+    typer.Option(help="Compute a Transformer's linear maps in 8 bits: faster on a CPU."),
 ]
 Strategy = Annotated[
     Literal["greedy", "beam", "sample"] | None,

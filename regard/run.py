@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
@@ -146,6 +146,10 @@ class Run:
             raise UserError(f"to={to!r} is not one of {', '.join(EXPORTERS)}.")
         if not isinstance(self.task, Translate):
             raise UserError(f"{to} is for task=translate; this run's is {self.config.task}.")
+        if isinstance(self.model, Ensemble):
+            raise UserError("An ensemble cannot be exported: export its runs one by one.")
+        if any(isinstance(part, int8.Int8Linear) for part in self.model.modules()):
+            raise UserError("What is exported is in full precision: open the run without quantize.")
         if folder.exists():
             raise UserError(f"{folder} exists already; choose another folder.")
         tokenizers = (self.task.tokenizer, self.task.target_tokenizer)
@@ -191,12 +195,12 @@ def load(
     device: str = "cpu",
     data: str | Path | None = None,
     settings: Sequence[str] = (),
-    quantize: Literal["int8"] | None = None,
+    quantize: str | None = None,
 ) -> Run:
     """Open a run directory: its configuration, tokenizer and best weights.
 
     settings: other data to evaluate on, as in ["data.test=parity-long"].
-    quantize: the products of a Transformer in 8 bits, for faster prediction on a CPU.
+    quantize: "int8" computes the linear maps of a Transformer in 8 bits: faster on a CPU.
     """
     path = Path(path)
     config = read_config(path)
@@ -214,15 +218,17 @@ def load(
     read_weights(path / "model.safetensors", model, metadata=task.identity)
     engine = make_engine(device=device)  # type: ignore[arg-type]
     if quantize is not None:
-        _quantize(model, engine, path)
+        _quantize(model, quantize, engine, path)
     return Run(path, config, task, model.to(engine.device).eval(), engine)
 
 
-def _quantize(model: nn.Module, engine: Engine, path: Path) -> None:
+def _quantize(model: nn.Module, how: str, engine: Engine, path: Path) -> None:
+    if how != "int8":
+        raise UserError(f"quantize={how!r} is not one of int8.")
     if not isinstance(model, Transformer):
         raise UserError(f"int8 is for Transformers, and the model of {path} is recurrent.")
     if engine.device.type != "cpu":
-        raise UserError(f"int8 is for a CPU, and device={engine.device.type} was asked for.")
+        raise UserError(f"int8 is for device=cpu, and this is {engine.device.type}.")
     int8.quantize(model)
 
 

@@ -51,6 +51,8 @@ def progress(total: int | None = None) -> Iterator[None]:
     before = listener.set(told)
     try:
         yield
+        if lines:  # empty lines need not be written
+            bar.update(lines[0], completed=bar.tasks[0].total)
     finally:
         listener.reset(before)
         bar.stop()
@@ -66,7 +68,8 @@ def print_at_once(lines: Iterable[str]) -> None:
     try:
         for line in lines:
             print(line)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         _end_quietly()
 

@@ -45,8 +45,8 @@ class Train(Section):
         0.0,
         ge=0,
         le=1_000,
-        description="α of R-Drop: each batch is read twice, and this much of what the two readings "
-        "differ is added to the loss; translate alone",
+        description="α of R-Drop: each batch is read twice, and α/2 times what the two readings "
+        "differ is added to their mean loss; translate alone",
     )
     teacher_forcing: float = Field(
         1.0,

@@ -15,14 +15,14 @@ class BlockLinear(nn.Linear):
         super().__init__(d_model, blocks * d_model, bias=bias)
 
     def forward(
-        self, x: Float[Tensor, "*B D"], first: int = 0, end: int | None = None
+        self, x: Float[Tensor, "*B D"], *, first: int = 0, end: int | None = None
     ) -> Float[Tensor, "*B P"]:
         """The maps from the first-th to before the end-th, side by side."""
-        rows = self.rows(first, end)
+        rows = block_rows(first, end, width=self.in_features)
         bias: Tensor | None = self.bias
         return F.linear(x, self.weight[rows], None if bias is None else bias[rows])
 
-    def rows(self, first: int, end: int | None) -> slice:
-        """Where these blocks stand in the matrix."""
-        width = self.in_features
-        return slice(first * width, None if end is None else end * width)
+
+def block_rows(first: int, end: int | None, *, width: int) -> slice:
+    """The rows of the stacked matrix in which some blocks stand."""
+    return slice(first * width, None if end is None else end * width)

@@ -1,11 +1,13 @@
 """Products in whole numbers: weights and inputs rounded to 8 bits, for faster prediction."""
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.nn.blocks import BlockLinear
+from regard.nn.blocks import BlockLinear, block_rows
 from regard.nn.embedding import OutputProjection
 from regard.nn.trace import Trace
 
@@ -13,14 +15,27 @@ LARGEST = 127
 """Of a whole number of 8 bits; −128 is left out, so that a sign may be turned."""
 
 
-def round_rows(x: Float[Tensor, "*B I"]) -> tuple[Int[Tensor, "*B I"], Float[Tensor, "*B 1"]]:
-    """x ≈ s q: whole numbers, and a scale for each row that makes its largest number ±127."""
-    scales = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / LARGEST
+@functools.cache
+def largest_weight() -> int:
+    """127; or 64, where the processor adds two products in 16 bits, which could not hold more.
+
+    Processors with instructions for such sums (VNNI) add in 32 bits.
+    """
+    full = torch.full((16, 64), LARGEST, dtype=torch.int8)
+    exact = (torch._int_mm(full, full.T.contiguous()) == 64 * LARGEST**2).all()
+    return LARGEST if exact else 64
+
+
+def round_rows(
+    x: Float[Tensor, "*B I"], largest: int = LARGEST
+) -> tuple[Int[Tensor, "*B I"], Float[Tensor, "*B 1"]]:
+    """x ≈ s q: whole numbers, and a scale for each row that makes its largest number ±largest."""
+    scales = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / largest
     return (x / scales).round_().to(torch.int8), scales
 
 
 def int8_linear_reference(
-    x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[Tensor, "O"] | None
+    x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], *, bias: Float[Tensor, "O"] | None
 ) -> Float[Tensor, "*B O"]:
     """x Wᵀ + b ≈ sₓ s · Σ qₓ q + b, the sum being over whole numbers.
 
@@ -28,65 +43,77 @@ def int8_linear_reference(
     itself: what is computed for one row does not depend on the others.
     """
     inputs, input_scales = round_rows(x)
-    weights, scales = round_rows(weight)
+    weights, scales = round_rows(weight, largest_weight())
     sums = inputs.double() @ weights.double().T  # exact: whole numbers below 2⁵³
     found = sums.float() * input_scales * scales[:, 0]
     return found if bias is None else found + bias
 
 
 class Int8Linear(nn.Module):
-    """The same by a product of whole numbers; the matrix takes a quarter of its memory."""
+    """The same by a product of whole numbers; the matrix takes a quarter of its memory.
 
-    def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, "O"] | None) -> None:
+    It is given rows that are rounded already, and their scales.
+    """
+
+    def __init__(
+        self,
+        rounded: Int[Tensor, "O I"],
+        scales: Float[Tensor, "O 1"],
+        *,
+        bias: Float[Tensor, "O"] | None,
+    ) -> None:
         super().__init__()
         # torch 2.13 multiplies wrongly where there is one input alone: a second one, 0, mends it.
-        self._more = 1 if weight.size(1) == 1 else 0
-        rounded, scales = round_rows(F.pad(weight.detach(), (0, self._more)))
-        self._weight = rounded.T.contiguous()  # I O
+        self._more = 1 if rounded.size(1) == 1 else 0
+        self._weight = F.pad(rounded, (0, self._more)).T.contiguous()  # I O
         self._scales = scales[:, 0]
         self._bias = None if bias is None else bias.detach()
 
+    @classmethod
+    def of(cls, weight: Float[Tensor, "O I"], bias: Float[Tensor, "O"] | None) -> "Int8Linear":
+        """A linear map, rounded."""
+        return cls(*round_rows(weight.detach(), largest_weight()), bias=bias)
+
+    @torch.no_grad()
     def forward(
         self, x: Float[Tensor, "*B I"], *, trace: Trace | None = None
     ) -> Float[Tensor, "*B O"]:
-        inputs, scales = round_rows(F.pad(x.float().flatten(0, -2), (0, self._more)))
+        inputs, scales = round_rows(F.pad(x.float().reshape(-1, x.size(-1)), (0, self._more)))
         found = (torch._int_mm(inputs, self._weight) * scales).mul_(self._scales)
         if self._bias is not None:
             found += self._bias
-        found = found.unflatten(0, x.shape[:-1])
+        found = found.view(*x.shape[:-1], -1)
         if trace is not None:
             trace.record(scores=found)
         return found
 
 
 class Int8Blocks(nn.Module):
-    """A BlockLinear in 8 bits; each stretch of blocks that is asked for is packed once."""
+    """A BlockLinear in 8 bits; each stretch of blocks that is asked for is laid out once."""
 
     def __init__(self, blocks: BlockLinear) -> None:
         super().__init__()
-        self._blocks = [blocks]  # in a list, so that it is no part of this module's weights
-        self._packed: dict[tuple[int, int | None], Int8Linear] = {}
+        self._rounded, self._scales = round_rows(blocks.weight.detach(), largest_weight())
+        self._bias: Tensor | None = None if blocks.bias is None else blocks.bias.detach()
+        self._maps: dict[tuple[int, int | None], Int8Linear] = {}
 
     def forward(
-        self, x: Float[Tensor, "*B D"], first: int = 0, end: int | None = None
+        self, x: Float[Tensor, "*B D"], *, first: int = 0, end: int | None = None
     ) -> Float[Tensor, "*B P"]:
-        if (first, end) not in self._packed:
-            whole = self._blocks[0]
-            rows = whole.rows(first, end)
-            bias: Tensor | None = whole.bias
-            self._packed[first, end] = Int8Linear(
-                whole.weight[rows], None if bias is None else bias[rows]
-            )
-        return self._packed[first, end](x)
+        if (first, end) not in self._maps:
+            rows = block_rows(first, end, width=x.size(-1))
+            bias = None if self._bias is None else self._bias[rows]
+            self._maps[first, end] = Int8Linear(self._rounded[rows], self._scales[rows], bias=bias)
+        return self._maps[first, end](x)
 
 
 def quantize(model: nn.Module) -> None:
-    """Every linear map in 8 bits, in place; embeddings and norms stay as they are."""
+    """Every linear map in 8 bits, in place; embeddings, norms and attention stay as they are."""
     for part in list(model.modules()):
         for name, child in part.named_children():
             if isinstance(child, BlockLinear):
                 setattr(part, name, Int8Blocks(child))
             elif isinstance(child, nn.Linear):
-                setattr(part, name, Int8Linear(child.weight, child.bias))
+                setattr(part, name, Int8Linear.of(child.weight, child.bias))
             elif isinstance(child, OutputProjection):
-                setattr(part, name, Int8Linear(child.weight, None))
+                setattr(part, name, Int8Linear.of(child.weight, None))

@@ -53,9 +53,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Attention of a query over any keys and values: the general form."""
         return self._attend(
-            self._split(self.projection(query, 0, 1)),
-            self._split(self.projection(key, 1, 2)),
-            self._split(self.projection(value, 2, 3)),
+            self._split(self.projection(query, first=0, end=1)),
+            self._split(self.projection(key, first=1, end=2)),
+            self._split(self.projection(value, first=2, end=3)),
             mask=mask,
             trace=trace,
         )
@@ -131,7 +131,7 @@ class CrossAttention(MultiHeadAttention):
     def forward(  # type: ignore[override]
         self,
         x: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"] | KVCache,
+        memory: Float[Tensor, "M S D"] | KVCache,
         *,
         mask: Bool[Tensor, "..."] | None = None,
         trace: Trace | None = None,
@@ -142,14 +142,16 @@ class CrossAttention(MultiHeadAttention):
         looked at as positions of one row, for positions do not see each other here.
         """
         cache = memory if isinstance(memory, KVCache) else self.remember(memory)
-        B, T, D = x.shape
         key, value = cache.key, cache.value
-        query = self._split(self.projection(x.view(key.size(0), -1, D), 0, 1))
+        (B, T, D), M = x.shape, key.size(0)
+        if B % M:
+            raise ValueError(f"{B} rows cannot share {M} memories equally")
+        query = self._split(self.projection(x.view(M, -1, D), first=0, end=1))
         return self._attend(query, key, value, mask=mask, trace=trace).view(B, T, D)
 
     def remember(self, memory: Float[Tensor, "B S D"]) -> KVCache:
         """The keys and values of a memory, projected once for all steps of decoding."""
-        key, value = self.projection(memory, 1, 3).chunk(2, dim=-1)  # B S D each
+        key, value = self.projection(memory, first=1, end=3).chunk(2, dim=-1)  # B S D each
         cache = KVCache()
         cache.append(self._split(key), self._split(value))
         return cache

@@ -1,8 +1,10 @@
 """To ONNX: a Transformer as two graphs, one that reads a source and one that writes a token."""
 
+import contextlib
 import json
 import logging
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,13 @@ from regard.errors import UserError
 from regard.models import Transformer
 from regard.models.transformer import TransformerState
 from regard.nn import DecoderLayer, KVCache, LayerCache
-from regard.nn.positions import LearnedPositions, SinusoidalPositions
+from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+
+EXAMPLE = [[END, END, END], [END, END, PADDING]]
+"""A batch to trace the graphs with; what stands in it does not matter."""
+
+MOST_IN_A_FILE = 2**30
+"""Bytes of weights; more stand in a file of their own, for a graph can hold 2 GB."""
 
 READ = {
     "inputs": ["source"],
@@ -124,13 +132,15 @@ def export(
         raise UserError("--to onnx is for Transformers; this run's model is recurrent.")
     for part in model.modules():
         if isinstance(part, SinusoidalPositions):
-            part(longest)  # the table grows to its full length, which is then part of the graphs
+            part.table = sinusoids(longest, part.table.size(1))  # a part of the graphs
     positions = model.target_embedding.positions
     if isinstance(positions, LearnedPositions):
         longest = min(longest, positions.weight.size(0))
+    if longest < len(EXAMPLE[0]):
+        raise UserError(f"--to onnx needs {len(EXAMPLE[0])} positions, and this run has {longest}.")
     folder.mkdir(parents=True)
     batch, length, past = Dim("batch"), Dim("length", max=longest), Dim("past", max=longest - 1)
-    source = torch.tensor([[4, 5, END], [4, END, PADDING]]).clamp_max(len(tokenizers[0]) - 1)
+    source = torch.tensor(EXAMPLE)
     memory = Encode(model)(source)
     # A past of two tokens, for the example; two tensors, or the graph would take one for both.
     past_keys, past_values = (part[:, :, :, :2].clone() for part in memory[:2])
@@ -169,11 +179,8 @@ def _write(
     file: Path,
     shapes: tuple[dict[int, Any], ...],
 ) -> None:
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter's own code
-        log.setLevel(logging.ERROR)
+    size = sum(one.nbytes for one in part.parameters())
+    with _quiet():
         torch.onnx.export(
             part.eval(),
             inputs,
@@ -181,8 +188,21 @@ def _write(
             input_names=names["inputs"],
             output_names=names["outputs"],
             dynamic_shapes=shapes,
-            external_data=False,
+            external_data=size > MOST_IN_A_FILE,
             dynamo=True,
             verbose=False,
         )
-    log.setLevel(level)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says of its own code."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

@@ -55,7 +55,7 @@ class PairTask(Task):
         }
         self._examples: dict[Split, Examples] = {}
         self._pairs: dict[Split, list[Pair]] = {}
-        self._dropped: tuple[int, Examples] | None = None
+        self._newest: tuple[int, Examples] | None = None
         self._read_tokens = self._read_unknown = 0
 
     @property
@@ -107,13 +107,20 @@ class PairTask(Task):
         )
 
     def _training_examples(self, epoch: int) -> Examples:
-        """The examples of an epoch; with tokenizer.dropout, cut in a new way, and in memory."""
-        if not self.config.tokenizer.dropout:
-            return self.examples("train", epoch=epoch)
-        if self._dropped is None or self._dropped[0] != epoch:
-            encoded = self._cut_anew(self.read("train", epoch=epoch), epoch)
-            self._dropped = (epoch, _in_memory(list(encoded)))
-        return self._dropped[1]
+        """The examples of an epoch: the same in every one, or new ones, which stay in memory.
+
+        They are new where a generator makes them, and where tokenizer.dropout cuts them anew.
+        """
+        dropout = bool(self.config.tokenizer.dropout)
+        if not self.sources["train"].endless and not dropout:
+            return self.examples("train")
+        if self._newest is None or self._newest[0] != epoch:
+            lines = self.read("train", epoch=epoch)
+            self._newest = (
+                epoch,
+                _in_memory(list(self._cut_anew(lines, epoch) if dropout else lines)),
+            )
+        return self._newest[1]
 
     def _cut_anew(self, lines: Iterable[Encoded], epoch: int) -> Iterator[Encoded]:
         """The same lines with merges left out; a text that grew past max_length stays as it was."""
@@ -134,11 +141,11 @@ class PairTask(Task):
             self._keep(split)
         return self._pairs[split]
 
-    def examples(self, split: Split, *, epoch: int = 0) -> Examples:
-        """The token ids of a split; kept, unless every epoch has new ones."""
+    def examples(self, split: Split) -> Examples:
+        """The token ids of a split; of the first epoch, if every one has new ones."""
         source = self.sources[split]
         if source.endless:
-            return _in_memory(list(self.read(split, epoch=epoch)))
+            return self._training_examples(0)
         if split not in self._examples:
             if split == "train" and not source.generated:
                 self._examples[split] = self._corpus()

@@ -124,7 +124,7 @@ class Translate(PairTask):
             token_sums(read, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
             for read in (first, second)
         )
-        apart = disagreement(first, second, batch.target_out != PADDING)
+        apart = disagreement(first, second, counted=batch.target_out != PADDING)
         return Sums((one.loss + other.loss + alpha * apart) / 2, batch.tokens, one.correct)
 
     def _sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:

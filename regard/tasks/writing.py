@@ -21,6 +21,8 @@ listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener",
 
 TOGETHER, FEWEST = 128, 8
 """Rows of a batch: the most, and the fewest that are worth a thread of their own."""
+MOST_THREADS = 8
+"""That have a batch each: Python lets one of them at a time say what to compute next."""
 
 
 def write(
@@ -56,8 +58,9 @@ def write(
                 seeds=[(decode.seed << 32) + numbers[row] for row in rows],
             )
 
-    threads = torch.get_num_threads() if engine.device.type == "cpu" else 1
-    size = min(TOGETHER, max(FEWEST, math.ceil(len(order) / threads)))
+    threads = min(torch.get_num_threads(), MOST_THREADS) if engine.device.type == "cpu" else 1
+    shares = max(1, min(threads, len(order) // FEWEST))
+    size = min(TOGETHER, max(1, math.ceil(len(order) / shares)))
     batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
     batches.reverse()  # the longest first, so that no thread is left alone with them at the end
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -82,8 +85,9 @@ def _side_by_side(threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
         yield map
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    each = max(1, before // threads)
+    torch.set_num_threads(each)
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(each,))
     try:
         yield pool.map
     finally:

@@ -51,7 +51,7 @@ def cross_entropy(
 
 
 def disagreement(
-    scores: Float[Tensor, "*B C"], others: Float[Tensor, "*B C"], counted: Bool[Tensor, "*B"]
+    scores: Float[Tensor, "*B C"], others: Float[Tensor, "*B C"], *, counted: Bool[Tensor, "*B"]
 ) -> Float[Tensor, ""]:
     """½ Σ [KL(p‖q) + KL(q‖p)] = ½ Σ Σ_c (p(c) − q(c)) · (log p(c) − log q(c)), where counted.
 

@@ -161,6 +161,16 @@ def test_a_cache_selects_repeats_and_drops_rows() -> None:
     assert (chosen.length, cache.length) == (5, 4)
 
 
+def test_rows_that_share_a_memory_read_it_as_if_each_had_its_own() -> None:
+    attention = CrossAttention(8, 2).eval()
+    memory, x = torch.randn(2, 5, 8), torch.randn(6, 1, 8)
+    shared = attention(x, attention.remember(memory))
+    alone = attention(x, memory.repeat_interleave(3, dim=0))
+    torch.testing.assert_close(shared, alone)
+    with pytest.raises(ValueError, match="5 rows cannot share 2 memories equally"):
+        attention(x[:5], attention.remember(memory))
+
+
 def test_an_empty_cache_says_so() -> None:
     with pytest.raises(ValueError, match="empty"):
         _ = KVCache().key

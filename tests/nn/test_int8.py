@@ -1,7 +1,11 @@
 """Products in 8 bits: close to those in 32, and equal to the written-out rounding."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard import load
 from regard.decoding import greedy
+from regard.errors import UserError
 from regard.models import Transformer
 from regard.nn.blocks import BlockLinear
 from regard.nn.int8 import (
@@ -34,15 +39,16 @@ def test_the_fast_product_equals_the_written_out_one(
     torch.manual_seed(seed)
     x, weight = torch.randn(2, rows, inner), torch.randn(outer, inner)
     bias = torch.randn(outer) if biased else None
-    found = Int8Linear(weight, bias)(x)
-    torch.testing.assert_close(found, int8_linear_reference(x, weight, bias), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(found[1:, :1], Int8Linear(weight, bias)(x[1:, :1]))  # one by itself
+    rounded = Int8Linear.of(weight, bias)
+    found, expected = rounded(x), int8_linear_reference(x, weight, bias=bias)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[1, 0], rounded(x[1, 0]))  # one by itself
 
 
 def test_it_is_close_to_the_product_itself() -> None:
     x, weight, bias = torch.randn(50, 256), torch.randn(90, 256), torch.randn(90)
     exact = F.linear(x, weight, bias)
-    assert (Int8Linear(weight, bias)(x) - exact).norm() < 0.015 * exact.norm()
+    assert (Int8Linear.of(weight, bias)(x) - exact).norm() < 0.015 * exact.norm()
 
 
 def test_each_row_has_its_own_scale() -> None:
@@ -57,7 +63,7 @@ def test_blocks_are_packed_as_they_are_asked_for() -> None:
     rounded, x = Int8Blocks(blocks), torch.randn(2, 5, 16)
     for first, end in ((0, None), (0, 1), (1, 3)):
         torch.testing.assert_close(
-            rounded(x, first, end), blocks(x, first, end), atol=0.05, rtol=0.05
+            rounded(x, first=first, end=end), blocks(x, first=first, end=end), atol=0.05, rtol=0.05
         )
 
 
@@ -70,6 +76,42 @@ def test_a_transformer_in_8_bits_scores_almost_the_same() -> None:
     assert (found - exact).norm() < 0.05 * exact.norm()
     assert not torch.equal(found, exact)
     assert len(greedy(model, source, start=1, end=2, max_new_tokens=5)) == 4
+
+
+def test_a_processor_that_adds_in_16_bits_multiplies_rightly_too() -> None:
+    """As it would be without VNNI, which oneDNN can be told to do without."""
+    program = """
+import torch
+from regard.nn.int8 import Int8Linear, int8_linear_reference, largest_weight
+torch.manual_seed(0)
+x, weight = torch.randn(20, 512).abs(), torch.randn(30, 512).abs()
+found = Int8Linear.of(weight, None)(x)
+torch.testing.assert_close(found, int8_linear_reference(x, weight, bias=None))
+exact = x @ weight.T
+assert (found - exact).norm() < 0.02 * exact.norm()
+print(largest_weight())
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.strip() in ("64", "127")
+
+
+def test_after_predicting_the_model_can_still_be_called(tiny_run: Path) -> None:
+    run = load(tiny_run, quantize="int8")
+    run.predict(["3 1 2"])
+    assert run.model(torch.tensor([[4, 2]]), torch.tensor([[1]])).isfinite().any()
+
+
+def test_an_unknown_way_is_refused(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="quantize='int4' is not one of int8"):
+        load(tiny_run, quantize="int4")
+    with pytest.raises(UserError, match="open the run without quantize"):
+        load(tiny_run, quantize="int8").export("ctranslate2", tmp_path / "out")
 
 
 def test_on_the_command_line(call, tiny_run: Path) -> None:

@@ -49,8 +49,8 @@ def test_disagreement_is_the_mean_of_both_divergences_where_counted() -> None:
     log_p, log_q = (F.log_softmax(part[counted], -1) for part in (scores, others))
     there = F.kl_div(log_q, log_p, reduction="sum", log_target=True)
     back = F.kl_div(log_p, log_q, reduction="sum", log_target=True)
-    torch.testing.assert_close(disagreement(scores, others, counted), (there + back) / 2)
-    assert disagreement(scores, scores, counted) == 0
+    torch.testing.assert_close(disagreement(scores, others, counted=counted), (there + back) / 2)
+    assert disagreement(scores, scores, counted=counted) == 0
 
 
 @pytest.mark.parametrize("kind", ["transformer", "gru"])
@@ -67,7 +67,7 @@ def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
         task = Translate(config)
         sums = task.loss(task.build_model().train(), batch, {})
         assert sums.tokens == batch.tokens
-        return float(sums.loss)
+        return sums.loss.item()
 
     assert loss(0.0, 5.0) == pytest.approx(loss(0.0, 0.0), rel=1e-6)
     assert loss(0.3, 5.0) > loss(0.3, 1e-6) + 0.01
