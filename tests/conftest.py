@@ -13,8 +13,13 @@ from hypothesis import settings
 from tests.command import Result
 
 torch.set_num_threads(1)  # two test workers share two cores
-settings.register_profile("regard", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("regard", deadline=None, max_examples=15, derandomize=True)
 settings.load_profile("regard")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: "test_docs" not in item.nodeid)
 
 
 @pytest.fixture(scope="session", autouse=True)
