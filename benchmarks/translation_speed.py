@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
+from benchmarks.hugging_face import as_hugging_face
 from benchmarks.interleave import Contestant, print_table, ratio, serve, take_turns
 from regard.data.batches import source_batch
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.metrics.translation import translation_scores
 from regard.models import Transformer
-from regard.nn import DecoderLayer, EncoderLayer, MultiHeadAttention, sinusoids
 from regard.run import Run, load
 from regard.training.engine import keep_freed_memory
 
@@ -40,35 +40,8 @@ def regard(run: Run, beam: int, penalty: float) -> Engine:
 
 
 def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
-    from transformers import PegasusConfig, PegasusForConditionalGeneration
-
-    ours = run.model
-    assert isinstance(ours, Transformer)
-    layer = ours.encoder.layers[0]
-    assert isinstance(layer, EncoderLayer)
-    theirs: Any = PegasusForConditionalGeneration(
-        PegasusConfig(  # type: ignore[call-arg]
-            vocab_size=len(run.tokenizer),
-            d_model=ours.d_model,
-            encoder_layers=len(ours.encoder.layers),
-            decoder_layers=len(ours.decoder.layers),
-            encoder_attention_heads=layer.self_attention.n_heads,
-            decoder_attention_heads=layer.self_attention.n_heads,
-            encoder_ffn_dim=layer.feed_forward.inner.out_features,
-            decoder_ffn_dim=layer.feed_forward.inner.out_features,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=256,
-            pad_token_id=PADDING,
-            bos_token_id=START,
-            eos_token_id=END,
-            forced_eos_token_id=None,
-            decoder_start_token_id=START,
-        )
-    )
-    theirs.eval()
-    with torch.no_grad():
-        _copy(ours, theirs)
+    assert isinstance(run.model, Transformer)
+    theirs = as_hugging_face(run.model, never=NEVER_WRITTEN, longest=256)
     theirs.generation_config.update(
         num_beams=beam, length_penalty=penalty, max_new_tokens=LONGEST, max_length=None
     )
@@ -88,44 +61,6 @@ def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
         return found
 
     return _fastest([partial(translate, size=size) for size in (32, 64, 128)])
-
-
-def _copy(ours: Transformer, theirs: Any) -> None:
-    """Our weights into their model."""
-
-    def affine(part: Any, other: Any) -> None:
-        other.weight.copy_(part.weight)
-        other.bias.copy_(part.bias)
-
-    def attention(part: MultiHeadAttention, other: Any) -> None:
-        blocks = zip(part.projection.weight.chunk(3), part.projection.bias.chunk(3), strict=True)
-        for name, (weight, bias) in zip("qkv", blocks, strict=True):
-            getattr(other, f"{name}_proj").weight.copy_(weight)
-            getattr(other, f"{name}_proj").bias.copy_(bias)
-        affine(part.output, other.out_proj)
-
-    theirs.model.shared.weight.copy_(ours.source_embedding.tokens.weight)
-    theirs.final_logits_bias.zero_()
-    theirs.final_logits_bias[:, list(NEVER_WRITTEN)] = -torch.inf
-    for stack, other in (
-        (ours.encoder, theirs.model.encoder),
-        (ours.decoder, theirs.model.decoder),
-    ):
-        other.embed_positions.weight.copy_(sinusoids(256, ours.d_model))
-        assert stack.final_norm is not None
-        affine(stack.final_norm, other.layer_norm)
-        for part, layer in zip(stack.layers, other.layers, strict=True):
-            assert isinstance(part, EncoderLayer | DecoderLayer)
-            attention(part.self_attention, layer.self_attn)
-            if isinstance(part, DecoderLayer):
-                attention(part.cross_attention, layer.encoder_attn)
-                affine(part.self_residual.norm, layer.self_attn_layer_norm)
-                affine(part.cross_residual.norm, layer.encoder_attn_layer_norm)
-            else:
-                affine(part.attention_residual.norm, layer.self_attn_layer_norm)
-            affine(part.feed_forward.inner, layer.fc1)
-            affine(part.feed_forward.outer, layer.fc2)
-            affine(part.feed_forward_residual.norm, layer.final_layer_norm)
 
 
 def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:

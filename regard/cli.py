@@ -1,7 +1,5 @@
 """The commands: parse, call, print. Heavy imports stand inside the commands."""
 
-import contextlib
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,33 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from regard import tables
+from regard import options, tables
 from regard.errors import UserError
-from regard.options import (
-    Align,
-    Beam,
-    DataDirectory,
-    Device,
-    Json,
-    LengthPenalty,
-    MaxLengthRatio,
-    MaxNewTokens,
-    MinLengthRatio,
-    MinP,
-    NBest,
-    NoRepeatNgram,
-    OnBadLine,
-    Prefix,
-    Quantize,
-    RunPath,
-    Seed,
-    Strategy,
-    Temperature,
-    Together,
-    TopK,
-    TopP,
-)
-from regard.terminal import end_well, print_at_once, print_json, progress, tell
+from regard.terminal import end_well, print_at_once, print_json, progress, progress_of, tell
 
 if TYPE_CHECKING:
     from regard.metrics.analysis import Analysis
@@ -82,7 +56,7 @@ def regard(
 
 
 @app.command()
-def recipes(as_json: Json = False) -> None:
+def recipes(as_json: options.Json = False) -> None:
     """What can be trained, with the expected score and minutes."""
     from regard import config
 
@@ -90,23 +64,14 @@ def recipes(as_json: Json = False) -> None:
     if as_json:
         print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
         return
-    rows = [
-        (
-            name,
-            about.summary,
-            _scores(about.expected),
-            f"{about.minutes:g} min" if about.minutes else "",
-        )
-        for name, about in found.items()
-    ]
-    print(tables.table(("recipe", "what it learns", "expected", "2 cores"), rows))
+    print(tables.of_recipes(found))
     print("\nTrain one with: regard train sort")
 
 
 @app.command()
 def train(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE|FILE.yaml", help="What to train.")],
-    data: DataDirectory = None,
+    data: options.DataDirectory = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="The run directory; runs/RECIPE if not given."),
@@ -117,11 +82,11 @@ def train(
             "-s", "--set", metavar="KEY=VALUE", help="Change a key: -s model.n_heads=8; see --keys."
         ),
     ] = None,
-    on_bad_line: OnBadLine = None,
+    on_bad_line: options.OnBadLine = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the newest checkpoint.")
     ] = False,
-    device: Device = "auto",
+    device: options.Device = "auto",
     precision: Annotated[
         Literal["fp32", "bf16"], typer.Option(help="Matrix products in float32 or bfloat16.")
     ] = "fp32",
@@ -175,8 +140,8 @@ def train(
 
 @app.command()
 def evaluate(
-    run: RunPath,
-    data: DataDirectory = None,
+    run: options.RunPath,
+    data: options.DataDirectory = None,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which part.")] = "test",
     settings: Annotated[
         list[str] | None,
@@ -184,24 +149,24 @@ def evaluate(
             "-s", "--set", metavar="KEY=VALUE", help="Score other data: -s data.test=more.tsv."
         ),
     ] = None,
-    on_bad_line: OnBadLine = None,
-    strategy: Strategy = None,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
-    max_new_tokens: MaxNewTokens = None,
-    min_length_ratio: MinLengthRatio = None,
-    max_length_ratio: MaxLengthRatio = None,
-    no_repeat_ngram: NoRepeatNgram = None,
+    on_bad_line: options.OnBadLine = None,
+    strategy: options.Strategy = None,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
+    max_new_tokens: options.MaxNewTokens = None,
+    min_length_ratio: options.MinLengthRatio = None,
+    max_length_ratio: options.MaxLengthRatio = None,
+    no_repeat_ngram: options.NoRepeatNgram = None,
     analysis: Annotated[
         bool,
         typer.Option(
             "--analysis", help="Of translations: by length, the worst ones; into report.html too."
         ),
     ] = False,
-    ensemble: Together = None,
-    quantize: Quantize = None,
-    device: Device = "cpu",
-    as_json: Json = False,
+    ensemble: options.Together = None,
+    quantize: options.Quantize = None,
+    device: options.Device = "cpu",
+    as_json: options.Json = False,
 ) -> None:
     """Score a run on its held-out data."""
     decoding = _decoding(locals())
@@ -221,11 +186,7 @@ def evaluate(
         print_json(result if found is None else result | {"analysis": asdict(found)})
         return
     print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
-    scores = [
-        (name, score if isinstance(score, str) else f"{score:.4f}")
-        for name, score in result["metrics"].items()
-    ]
-    print(tables.table(("metric", "score"), scores))
+    print(tables.of_scores(result["metrics"]))
     if found is not None:
         print("\n" + tables.of_analysis(found))
 
@@ -242,30 +203,30 @@ def _analysed(run: "Run", result: dict[str, Any], outputs: list[Any]) -> "Analys
 
 @app.command()
 def predict(
-    run: RunPath,
+    run: options.RunPath,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="[FILE]", help="A line an input; standard input if not given."),
     ] = None,
-    strategy: Strategy = None,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
-    n_best: NBest = None,
-    max_new_tokens: MaxNewTokens = None,
-    min_length_ratio: MinLengthRatio = None,
-    max_length_ratio: MaxLengthRatio = None,
-    no_repeat_ngram: NoRepeatNgram = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    seed: Seed = None,
-    prefix: Prefix = "",
-    align: Align = False,
-    ensemble: Together = None,
-    quantize: Quantize = None,
-    device: Device = "cpu",
-    as_json: Json = False,
+    strategy: options.Strategy = None,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
+    n_best: options.NBest = None,
+    max_new_tokens: options.MaxNewTokens = None,
+    min_length_ratio: options.MinLengthRatio = None,
+    max_length_ratio: options.MaxLengthRatio = None,
+    no_repeat_ngram: options.NoRepeatNgram = None,
+    temperature: options.Temperature = None,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
+    min_p: options.MinP = None,
+    seed: options.Seed = None,
+    prefix: options.Prefix = "",
+    align: options.Align = False,
+    ensemble: options.Together = None,
+    quantize: options.Quantize = None,
+    device: options.Device = "cpu",
+    as_json: options.Json = False,
 ) -> None:
     """A line in, a line out, in order; each as soon as it may.
 
@@ -283,7 +244,7 @@ def predict(
         tell("Write a line an input; end with Ctrl-D.")
     done = empty = 0
     found: list[Any] = []
-    with _progress_of(file):
+    with progress_of(file):
         for name, lines in arriving(file):
             predictions = opened.predictions(
                 lines, decoding=decoding, name=name, first=done, prefix=prefix, aligned=align
@@ -293,10 +254,7 @@ def predict(
             if as_json:
                 found += [_as_json(one) for one in predictions]
             else:
-                print_at_once(
-                    "\t".join([*map(_one_line, one.outputs), *_pharaoh(one.alignment)])
-                    for one in predictions
-                )
+                print_at_once(map(tables.of_prediction, predictions))
     if as_json:
         print_json({"predictions": found})
     for sentence in opened.notices():
@@ -304,25 +262,6 @@ def predict(
     tell(
         f"{done:,} line{'s' if done != 1 else ''}" + (f", {empty:,} of them empty" if empty else "")
     )
-
-
-def _progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
-    """A bar for a file, where it does not stand between lines that are read on the screen."""
-    if file is None or not file.is_file() or sys.stdout is None or sys.stdout.isatty():
-        return contextlib.nullcontext()
-    from regard.data.records import count_lines
-
-    return progress(count_lines(file))
-
-
-def _one_line(text: str) -> str:
-    """A line in is a line out: what would end it, or a column of it, is written as a space."""
-    return re.sub(r"[\n\r\t]", " ", text)
-
-
-def _pharaoh(alignment: list[tuple[int, int]] | None) -> list[str]:
-    """Pairs of words as the field writes them."""
-    return [] if alignment is None else [" ".join(f"{one}-{other}" for one, other in alignment)]
 
 
 def _as_json(prediction: "Prediction") -> dict[str, Any]:
@@ -334,30 +273,25 @@ def verify(
     run: Annotated[
         Path | None, typer.Argument(metavar="[RUN]", help="Check this run's own model as well.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check every equality that is promised, and show its largest difference."""
     from regard import verify as verification
 
-    checks = verification.checks(None if run is None else _open(run, "cpu"))
-    failed = 0
-    results = []
-    width = 84
-    for check in checks:
+    results: list[dict[str, Any]] = []
+    for check in verification.checks(None if run is None else _open(run, "cpu")):
         difference = check.difference()
-        holds = difference <= check.tolerance
-        failed += not holds
         results.append(
             {
                 "equality": check.name,
                 "difference": difference,
                 "tolerance": check.tolerance,
-                "holds": holds,
+                "holds": difference <= check.tolerance,
             }
         )
         if not as_json:
-            mark = "equal" if holds else "DIFFERS"
-            print(f"{check.name:<{width}} {difference:8.1e}  (≤ {check.tolerance:.0e})  {mark}")
+            print(tables.of_equality(**results[-1]))
+    failed = sum(not result["holds"] for result in results)
     if as_json:
         print_json({"equalities": results, "failed": failed})
     else:
@@ -368,7 +302,7 @@ def verify(
 
 @app.command()
 def export(
-    run: RunPath,
+    run: options.RunPath,
     to: Annotated[
         Literal["ctranslate2", "onnx"], typer.Option(help="The engine or format to write for.")
     ],
@@ -386,12 +320,12 @@ def export(
 @data_app.command("check")
 def data_check(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE|FILE.yaml", help="Whose data to check.")],
-    data: DataDirectory = None,
+    data: options.DataDirectory = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("-s", "--set", metavar="KEY=VALUE", help="Change a key, as in train."),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """What would be kept and left out, and why; lengths, unknown tokens, duplicates, overlaps.
 
@@ -456,10 +390,6 @@ def _resume_command(arguments: list[str]) -> str:
     import shlex
 
     return shlex.join(["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])])
-
-
-def _scores(expected: dict[str, float]) -> str:
-    return ", ".join(f"{name} {score:g}" for name, score in expected.items())
 
 
 def main() -> None:

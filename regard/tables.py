@@ -1,10 +1,13 @@
 """What commands print for people: tables, bars, sentences side by side. Imports nothing heavy."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from regard.config import About
     from regard.metrics.analysis import Analysis
+    from regard.tasks import Prediction
     from regard.tasks.check import SplitReport
 
 BAR = 40
@@ -20,6 +23,46 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def of_recipes(recipes: dict[str, "About"]) -> str:
+    """What can be trained, with what to expect of it."""
+    rows = [
+        (
+            name,
+            about.summary,
+            ", ".join(f"{metric} {score:g}" for metric, score in about.expected.items()),
+            f"{about.minutes:g} min" if about.minutes else "",
+        )
+        for name, about in recipes.items()
+    ]
+    return table(("recipe", "what it learns", "expected", "2 cores"), rows)
+
+
+def of_scores(metrics: dict[str, float | str]) -> str:
+    """Scores, and the signatures of some."""
+    rows = [
+        (name, score if isinstance(score, str) else f"{score:.4f}")
+        for name, score in metrics.items()
+    ]
+    return table(("metric", "score"), rows)
+
+
+def of_prediction(prediction: "Prediction") -> str:
+    """The outputs for a line, and which words come from which, with tabs between them.
+
+    A line in is a line out: what would end it, or a column of it, is written as a space.
+    """
+    columns = [re.sub(r"[\n\r\t]", " ", text) for text in prediction.outputs]
+    if prediction.alignment is not None:  # as the field writes it, since Pharaoh
+        columns.append(" ".join(f"{one}-{other}" for one, other in prediction.alignment))
+    return "\t".join(columns)
+
+
+def of_equality(equality: str, difference: float, *, tolerance: float, holds: bool) -> str:
+    """One promise, and whether it is kept."""
+    mark = "equal" if holds else "DIFFERS"
+    return f"{equality:<84} {difference:8.1e}  (≤ {tolerance:.0e})  {mark}"
 
 
 def of_data(split: str, name: str, report: "SplitReport") -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from regard.errors import UserError
@@ -56,6 +57,15 @@ def progress(total: int | None = None) -> Iterator[None]:
     finally:
         listener.reset(before)
         bar.stop()
+
+
+def progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
+    """The same for a file's lines, unless it would stand between outputs that are on the screen."""
+    if file is None or not file.is_file() or sys.stdout is None or sys.stdout.isatty():
+        return contextlib.nullcontext()
+    from regard.data.records import count_lines
+
+    return progress(count_lines(file))
 
 
 def print_json(value: dict[str, Any]) -> None:

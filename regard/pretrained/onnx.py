@@ -144,14 +144,20 @@ def export(
     memory = Encode(model)(source)
     # A past of two tokens, for the example; two tensors, or the graph would take one for both.
     past_keys, past_values = (part[:, :, :, :2].clone() for part in memory[:2])
-    _write(Encode(model), (source,), READ, folder / "encoder.onnx", ({0: batch, 1: length},))
+    _write(
+        folder / "encoder.onnx",
+        Encode(model),
+        inputs=(source,),
+        names=READ,
+        shapes=({0: batch, 1: length},),
+    )
     of_memory, of_past = {1: batch, 3: length}, {1: batch, 3: past}
     _write(
-        Step(model),
-        (torch.tensor([START, START]), past_keys, past_values, *memory),
-        WRITE,
         folder / "step.onnx",
-        ({0: batch}, of_past, of_past, of_memory, of_memory, {0: batch, 3: length}),
+        Step(model),
+        inputs=(torch.tensor([START, START]), past_keys, past_values, *memory),
+        names=WRITE,
+        shapes=({0: batch}, of_past, of_past, of_memory, of_memory, {0: batch, 3: length}),
     )
     first = model.decoder.layers[0]
     assert isinstance(first, DecoderLayer)
@@ -173,10 +179,11 @@ def export(
 
 
 def _write(
+    file: Path,
     part: nn.Module,
+    *,
     inputs: tuple[Tensor, ...],
     names: dict[str, list[str]],
-    file: Path,
     shapes: tuple[dict[int, Any], ...],
 ) -> None:
     size = sum(one.nbytes for one in part.parameters())

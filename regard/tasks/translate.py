@@ -1,7 +1,7 @@
 """translate: any sequence to sequence."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -52,13 +52,14 @@ class Translate(PairTask):
 
     def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         settings, train = self.config.tokenizer, self.sources["train"]
-        sides = [
-            (row.source for row in train.rows()),
-            (row.target for row in train.rows()),
-        ]
+        made = list(train.rows()) if train.generated else None  # a file is read again instead
+
+        def rows() -> Iterable[Row]:
+            return train.rows() if made is None else made
+
+        sides = [(row.source for row in rows()), (row.target for row in rows())]
         if settings.joint:
-            rows = train.rows()
-            sides = [(text for row in rows for text in (row.source, row.target))]
+            sides = [(text for row in rows() for text in (row.source, row.target))]
         found = [
             Tokenizer.train(texts, kind=kind, **settings.options)
             for texts, kind in zip(sides, settings.kinds, strict=False)
