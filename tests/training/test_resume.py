@@ -13,8 +13,8 @@ import pytest
 from regard.training.checkpoint import found_steps
 
 SETTINGS = [
-    "train.steps=240",
-    "train.eval_every=60",
+    "train.steps=120",
+    "train.eval_every=30",
     "train.save_every=7",
     "train.metric=loss",
     "train.accumulate=2",
@@ -52,7 +52,7 @@ def stop_after(process: subprocess.Popen, run: Path, step: int, how: signal.Sign
 
 
 def final_bits(run: Path) -> dict[str, bytes]:
-    last = run / "checkpoints" / "step-240"
+    last = run / "checkpoints" / "step-120"
     return {
         "best": (run / "model.safetensors").read_bytes(),
         "weights": (last / "model.safetensors").read_bytes(),
@@ -81,9 +81,9 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[st
 
     run = tmp_path / "stopped"
     stop_after(start(tmp_path, "stopped", settings), run, 21, signal.SIGKILL)
-    stop_after(start(tmp_path, "stopped", settings, resume=True), run, 77, signal.SIGKILL)
+    stop_after(start(tmp_path, "stopped", settings, resume=True), run, 49, signal.SIGKILL)
     stopped = start(tmp_path, "stopped", settings, resume=True)
-    told = stop_after(stopped, run, 130, signal.SIGTERM)
+    told = stop_after(stopped, run, 77, signal.SIGTERM)
     assert stopped.returncode == 143
     assert "Go on with:" in told
     assert "--resume" in told.splitlines()[-1]
@@ -107,6 +107,6 @@ def test_ctrl_c_saves_the_step_it_was_at_and_says_how_to_go_on(tmp_path: Path) -
     assert process.returncode == 130
     assert "Stopped by SIGINT; a checkpoint is saved. Go on with:" in told
     step = max(found_steps(run / "checkpoints"))
-    assert step >= 60
+    assert step >= 30
     progress = json.loads((run / "checkpoints" / f"step-{step}" / "progress.json").read_text())
     assert progress["step"] == step

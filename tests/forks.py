@@ -1,0 +1,67 @@
+"""Runs commands one after another, each in a fork of a process that has imported torch already.
+
+    python -m tests.forks < COMMANDS
+
+COMMANDS are lines of JSON: ["bash", a line of it] or ["python", a program]. What is plainly a call
+of regard needs no shell, and no seconds of importing either; the rest gets a shell. It ends with
+the first command that fails.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from typing import NoReturn
+
+
+def run_here(language: str, text: str) -> NoReturn:
+    """In the fork: the command, and the end of the process."""
+    try:
+        if language == "python":
+            exec(compile(text, "document", "exec"), {"__name__": "__main__"})
+        else:
+            from regard.cli import main
+
+            sys.argv = shlex.split(text)
+            main()
+    except SystemExit as end:
+        os._exit(_flushed(int(end.code or 0)))
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(_flushed(1))
+    os._exit(_flushed(0))
+
+
+def _flushed(code: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+def run(language: str, text: str) -> int:
+    if language == "bash" and not re.fullmatch(r"regard [^|<>&;$*\\`]*", text):
+        return subprocess.run(["bash", "-c", text], stdin=subprocess.DEVNULL).returncode
+    child = os.fork()
+    if child == 0:
+        run_here(language, text)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> None:
+    import torch._dynamo  # what making an optimiser imports
+
+    import regard.look
+    import regard.train  # noqa: F401
+
+    torch.set_num_threads(1)
+    for line in sys.stdin.readlines():
+        language, text = json.loads(line)
+        code = run(language, text)
+        if code:
+            sys.exit(f"exit code {code}:\n{text}")
+
+
+if __name__ == "__main__":
+    main()
