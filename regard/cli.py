@@ -125,8 +125,6 @@ def train(
         resolved.data.directory = str(data.resolve())
     engine = make_engine(device=device, precision=precision, compiled=compiled)
     run, stop = training.train(resolved, place, resume=resume, engine=engine, told=tell)
-    for sentence in run.notices():
-        tell(sentence)
     if stop is not None and stop.signal is not None:
         tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
         tell("  " + _resume_command(sys.argv[1:]))
@@ -335,7 +333,8 @@ def data_check(
     from regard.tasks import TASKS
     from regard.tasks import check as checking
 
-    resolved = config.load(recipe, [*(settings or ()), "data.on_bad_line=skip"])
+    resolved = config.load(recipe, settings or ())
+    stops, resolved.data.on_bad_line = resolved.data.on_bad_line == "error", "skip"
     if data is not None:
         resolved.data.directory = str(data.resolve())
     task = TASKS[resolved.task](resolved)
@@ -345,7 +344,7 @@ def data_check(
         return
     for split, report in found.items():
         print(tables.of_data(split, getattr(resolved.data, split), report))
-    if any(report.left_out for report in found.values()):
+    if stops and any(report.left_out for report in found.values()):
         print("regard train stops at the first such line, unless it is given --on-bad-line skip.")
 
 

@@ -67,5 +67,8 @@ Seed = Annotated[int | None, typer.Option(help="Of what is drawn.")]
 Prefix = Annotated[str, typer.Option(help="What every output begins with.")]
 Align = Annotated[
     bool,
-    typer.Option("--align", help="After a tab, which words come from which: 0-0 1-2."),
+    typer.Option(
+        "--align",
+        help="After a tab, which words come from which: 0-0 1-2 (characters, of zh and ja).",
+    ),
 ]

@@ -126,7 +126,7 @@ class Run:
                 f"{min(decoding)} changes no score of task={self.config.task}, which are made "
                 f"without writing outputs."
             )
-        began = time.perf_counter()
+        began, signatures = time.perf_counter(), self.task.signatures()
         examples, metrics = self.task.evaluate(
             self.model, split, engine=self.engine, decode=self.decode(decoding), outputs=outputs
         )
@@ -136,7 +136,7 @@ class Run:
             "split": split,
             "examples": examples,
             "seconds": round(time.perf_counter() - began, 3),
-            "metrics": metrics | self.task.signatures(),
+            "metrics": metrics | signatures,
         }
 
     def export(self, to: str, folder: str | Path) -> None:

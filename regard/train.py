@@ -74,6 +74,8 @@ def train(
             _refuse_to_overwrite(out)
             task = TASKS[config.task](config)
         task.check_data()
+        for sentence in task.notices():
+            told(sentence)
         model = task.build_model().to(engine.device)
         loop = _loop(config, task, model, engine)
         loop.probe()  # before anything is written

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import regard
 from regard import config
 from regard.errors import UserError
+from regard.tasks.alignment import align, words_or_characters
 from regard.train import train
 from tests.command import refused
 from tests.conftest import TINY
@@ -136,6 +138,19 @@ def test_alignments_pair_words_of_source_and_output(call, which: str, request) -
     assert {read for read, _ in found} <= {0, 1, 2}
     one = json.loads(call("predict", run, "--align", "--json", stdin="1 2 3\n").out)
     assert one["predictions"][0]["alignment"] == [list(pair) for pair in found]
+
+
+def test_chinese_is_aligned_by_its_characters() -> None:
+    tokens = {1: "我", 2: "喜欢", 3: "书", 4: "I", 5: " like", 6: " books"}
+    chinese, english = (words_or_characters(language) for language in ("zh-CN", "en"))
+    found = align(
+        torch.eye(3),
+        [1, 2, 3],
+        [4, 5, 6],
+        source_words=lambda ids: chinese("".join(tokens[one] for one in ids)),
+        output_words=lambda ids: english("".join(tokens[one] for one in ids)),
+    )
+    assert found == [(0, 0), (2, 1), (3, 2)]
 
 
 def test_runs_write_together_if_they_have_one_vocabulary(

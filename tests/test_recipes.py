@@ -64,7 +64,9 @@ def test_every_seq2seq_recipe_trains_a_transformer_and_a_gru(tmp_path, few_words
     assert report["recipe"] == name
     written = set(config.WRITTEN[resolved.data.scores])
     if resolved.data.scores == "translation":
-        written |= {"bleu_signature", "bleu_lc_signature"}
+        written |= {f"{score}_signature" for score in written}
+        cut = "tok:zh" if name == "tatoeba-en-zh" else "tok:13a"
+        assert cut in report["metrics"]["bleu_signature"]
     assert report["metrics"].keys() == {"loss", "ppl", "token_accuracy"} | written
 
 

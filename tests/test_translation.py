@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.metrics.bleu import bleu
+from regard.metrics.translation import MAKERS, words_of
 from tests.command import refused
 
 ENGLISH = ["A man runs.", "A dog runs.", "A man has a dog.", "The dog is big.", "The man is here."]
@@ -53,6 +55,9 @@ def test_a_few_sentences_are_learned_by_heart(call, folder: Path, kind: str, mod
     scores = json.loads(call("evaluate", "run", "--json").out)["metrics"]
     assert scores["bleu"] == pytest.approx(100)
     assert scores["ter"] == 0
+    cut = words_of("de")
+    written = bleu([cut(one) for one in GERMAN], [cut(one) for one in GERMAN])
+    assert written.score == pytest.approx(scores["bleu"])
     assert re.fullmatch(
         r"nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:.*", scores["bleu_signature"]
     )
@@ -97,3 +102,54 @@ def test_what_cannot_be_is_refused(call, folder: Path) -> None:
     refused(call(*mine, "-s", "data.scores=exact"), "train.metric=bleu is not measured here")
     small = ("-s", "tokenizer.vocab_size=100", "-s", "tokenizer.kind=bytes")
     refused(call(*mine, *small), "vocab_size=100 is less than the 260")
+    for kind in ("bpe", "unigram", "wordpiece"):
+        tiny = ("-s", "tokenizer.vocab_size=9", "-s", f"tokenizer.kind={kind}")
+        refused(call(*mine, *tiny), "tokenizer.vocab_size=9 is too small: every character")
+    refused(call(*mine, "-s", "data.target=no"), "data.target: YAML reads this word as false; put")
+    refused(call(*mine, "-s", "data.train=train.en"), "name it without its end, .en")
+    ratios = ("-s", "decode.min_length_ratio=3", "-s", "decode.max_length_ratio=1")
+    refused(call(*mine, *ratios), "min_length_ratio=3 is more than max_length_ratio=1")
+
+
+def test_columns_are_numbered_on_the_command_line_and_in_yaml(call, folder: Path) -> None:
+    pairs = zip(GERMAN, ENGLISH, strict=True)
+    (folder / "pairs.tsv").write_text("".join(f"7\t{one}\t{other}\n" for one, other in pairs))
+    configure(folder)
+    text = (folder / "mine.yaml").read_text().replace("source: en, target: de", "source: 3")
+    (folder / "mine.yaml").write_text(text.replace(": train,", ": pairs.tsv,"))
+    trained = call("train", "mine.yaml", "--data", ".", "--out", "run", "-s", "data.target=2")
+    assert trained.code == 0, trained.err
+    assert call("evaluate", "run", "--json").json["examples"] == 5
+
+
+def test_a_package_that_a_score_needs_is_missed_before_training(
+    call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(language: str) -> None:
+        raise RuntimeError("requires extra dependencies")
+
+    monkeypatch.setitem(MAKERS, "bleu", missing)
+    configure(folder)
+    japanese = ("-s", "data.target_language=ja", "-s", "train.metric=loss")
+    refused(call("train", "mine.yaml", "--data", ".", *japanese), "pip install 'sacrebleu[ja]'")
+    assert not (folder / "runs").exists()
+
+
+def test_what_is_cut_or_left_out_is_said(call, folder: Path) -> None:
+    pairs = zip(ENGLISH * 20, GERMAN * 20, strict=True)
+    lines = [f"{n} {one}\t{other}\n" for n, (one, other) in enumerate(pairs)]
+    (folder / "pairs.tsv").write_text("".join([*lines, "A man alone\n"]))
+    configure(folder)
+    text = (folder / "mine.yaml").read_text().replace(": train,", ": pairs.tsv,")
+    (folder / "mine.yaml").write_text(text.replace("source: en, target: de", "held_out: 0.2"))
+    refused(call("train", "mine.yaml", "--data", "."), "pairs.tsv:101: 1 column where 2")
+    skipping = call("train", "mine.yaml", "--data", ".", "--out", "run", "--on-bad-line", "skip")
+    left_out = "pairs.tsv: 1 line was left out"
+    assert skipping.err.count(left_out) == 1
+    assert skipping.err.index(left_out) < skipping.err.index("valid: loss")
+    scored = call("evaluate", "run", "--max-new-tokens", 2)
+    assert left_out in scored.err
+    assert "outputs were cut at max_new_tokens, before the end." in scored.err
+    cut = call("predict", "run", "--max-new-tokens", 2, "--json", stdin="A dog runs.\n")
+    assert "1 output was cut at max_new_tokens" in cut.err
+    assert cut.json["predictions"][0]["finished"] == [False]

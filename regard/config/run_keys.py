@@ -134,6 +134,15 @@ class Decode(Section):
     seed: int = Field(0, ge=0, lt=2**31, description="of what is drawn")
 
     @model_validator(mode="after")
+    def _least_below_most(self) -> "Decode":
+        if 0 < self.max_length_ratio < self.min_length_ratio:
+            raise ValueError(
+                f"min_length_ratio={self.min_length_ratio:g} is more than "
+                f"max_length_ratio={self.max_length_ratio:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _no_more_than_the_beam(self) -> "Decode":
         kept = {"greedy": 1, "beam": self.beam, "sample": 1_000}[self.strategy]
         if self.n_best > kept:

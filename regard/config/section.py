@@ -19,10 +19,16 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_for_a_number(cls, value: Any, info: Any) -> Any:
-        """Python reads true as 1; a number is not meant by it."""
+    def _as_it_was_meant(cls, value: Any, info: Any) -> Any:
+        """YAML reads 2 as a number, no as false and nothing as null; Python reads true as 1."""
         kind = cls.model_fields[info.field_name].annotation
-        if isinstance(value, bool) and {kind, *get_args(kind)} & {int, float, str}:
+        if kind is str and (value is None or type(value) is int):
+            return "" if value is None else str(value)
+        if isinstance(value, bool) and kind is str:
+            raise ValueError(
+                f'YAML reads this word as {str(value).lower()}; put it in quotes, as in "no"'
+            )
+        if isinstance(value, bool) and {kind, *get_args(kind)} & {int, float}:
             raise ValueError(f"{str(value).lower()} is not a value for it")
         return value
 

@@ -134,9 +134,9 @@ class BatchStream:
             start = max(0, start - len(batches))
 
     def largest(self, number: int) -> tuple[str, Any]:
-        """Of the first window of an epoch, the batch with the most numbers in it, and its size."""
+        """The batch of an epoch with the most numbers in it, and its size."""
         examples = self._examples(number)
-        batches = next(self._windows(examples, number))
+        batches = (batch for window in self._windows(examples, number) for batch in window)
         rows, longest = max(batches, key=lambda batch: len(batch[0]) * batch[1])
         return f"{len(rows)} rows of up to {longest} tokens", self._collate(*examples.rows(rows))
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import zlib
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from regard.data.examples import PARTS, SIDES, Ids, OnDisk
 from regard.data.tally import Tally
 from regard.errors import UserError
 
-VERSION = 1
+VERSION = 2
 ABOUT = "about.json"
 
 
@@ -36,8 +37,8 @@ def open_corpus(key: str, tally: Tally) -> OnDisk | None:
     folder = cache_folder() / key
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        for name, size in about["sizes"].items():
-            if (folder / name).stat().st_size != size:
+        for name, checksum in about["checksums"].items():
+            if _checksum(folder / name) != checksum:
                 raise ValueError(name)
         tally.begin(about["tally"])
         return OnDisk(folder, count=tally.rows)
@@ -55,8 +56,8 @@ def make_corpus(key: str, lines: Iterable[tuple[object, Ids, Ids]], *, tally: Ta
     try:
         aside.mkdir(parents=True)
         _write(aside, lines)
-        sizes = {path.name: path.stat().st_size for path in sorted(aside.iterdir())}
-        about = {"sizes": sizes, "tally": tally.counted()}
+        checksums = {path.name: _checksum(path) for path in sorted(aside.iterdir())}
+        about = {"checksums": checksums, "tally": tally.counted()}
         (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
         if not folder.exists():  # another process may have been faster, with the same bytes
             os.replace(aside, folder)
@@ -68,6 +69,15 @@ def make_corpus(key: str, lines: Iterable[tuple[object, Ids, Ids]], *, tally: Ta
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return OnDisk(folder, count=tally.rows)
+
+
+def _checksum(path: Path) -> int:
+    """Of a file of any size, read a stretch at a time."""
+    found = 0
+    with path.open("rb") as file:
+        while stretch := file.read(2**20):
+            found = zlib.crc32(stretch, found)
+    return found
 
 
 def _write(folder: Path, lines: Iterable[tuple[object, Ids, Ids]]) -> None:

@@ -74,11 +74,7 @@ class PairSource(Source):
         """
         self.tally.begin()
         if not self.generated:
-            records = self.files.records()
-            if self.data.held_out and self.split != "train" and self.name == self.data.train:
-                # The same file: its faults are met where the training part of it is read.
-                records = (one for one in records if isinstance(one, Row))
-            yield from filter(self._belongs, self.tally.good(records))
+            yield from filter(self._belongs, self.tally.good(self.files.records()))
             return
         generator = GENERATORS[self.name]
         pairs = (

@@ -9,6 +9,7 @@ import csv
 import gzip
 import itertools
 import json
+import statistics
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from regard.data.optional import needed
 from regard.errors import UserError
 
 COMPRESSED = ".gz"
+LOOKED_AT = 100
+"""Lines of a table by which its width is known."""
 
 Columns = tuple[str, str]
 """The names or numbers (from 1) of the two columns; empty where none was given."""
@@ -68,13 +71,11 @@ def find_files(path: Path, columns: Columns, names: Columns) -> Files | None:
     if not path.name:
         return None  # a folder's own, such as "."
     whole = _there(path)
-    if whole is not None:
-        return Files((whole,), columns, names)
-    if all(columns):
+    if all(columns) and (whole is None or whole.is_dir()):
         sides = [_there(path.with_name(f"{path.name}.{column}")) for column in columns]
         if sides[0] is not None and sides[1] is not None:
             return Files((sides[0], sides[1]), columns, names)
-    return None
+    return None if whole is None else Files((whole,), columns, names)
 
 
 def _there(path: Path) -> Path | None:
@@ -198,13 +199,15 @@ def _table(
     """Rows of one width. Columns by number: there is no header; by name: the first line is one."""
     places, width = (0, 1), 2
     if any(columns):
-        first = next(rows, None)
-        if first is None:
+        first = list(itertools.islice(rows, LOOKED_AT))
+        if not first:
             return
-        header, width = first[1], len(first[1])
         by_number = all(column.isdecimal() for column in columns)
-        if by_number:
-            rows = itertools.chain([first], rows)
+        header = first[0][1]
+        if by_number:  # any line may be the faulty one: the width is what most have
+            header = [""] * statistics.mode(len(row) for _, row in first)
+        width = len(header)
+        rows = itertools.chain(first if by_number else first[1:], rows)
         places = (
             _place(columns[0], header, path, by_number=by_number, key=names[0]),
             _place(columns[1], header, path, by_number=by_number, key=names[1]),
@@ -228,6 +231,11 @@ def _place(column: str, header: Sequence[str], path: Path, *, by_number: bool, k
         return int(column) - 1
     if not by_number and column in header:
         return header.index(column)
+    if path.with_suffix("").suffix == f".{column}" or path.suffix == f".{column}":
+        raise UserError(
+            f"{path} is one side of parallel text: name it without its end, .{column}, and both "
+            f"sides are found."
+        )
     there = f"{len(header)} of them" if by_number else f"{', '.join(header)[:200]} (its first line)"
     raise UserError(f"{path} has no column data.{key}={column!r}; there is {there}.")
 
@@ -252,9 +260,27 @@ def _json_lines(path: Path, columns: Columns, names: Columns) -> Iterator[Record
         yield _from_mapping(path, number, found, keys, names)
 
 
-def _keys(columns: Columns, names: Columns) -> Columns:
-    """A format that names its columns has those that were asked for, or source and target."""
-    return columns[0] or names[0], columns[1] or names[1]
+def _keys(columns: Columns, names: Columns, there: Sequence[str] = ()) -> Columns:
+    """A format that names its columns has those that were asked for, or source and target.
+
+    there: the columns in their order, where they have one, to be asked for by number.
+    """
+    first, second = (
+        there[int(column) - 1]
+        if column.isdecimal() and column not in there and 1 <= int(column) <= len(there)
+        else column or name
+        for column, name in zip(columns, names, strict=True)
+    )
+    return first, second
+
+
+def _under(found: dict[str, object], key: str) -> object:
+    """What stands under a key, or under translation.en within it, as in many a dataset."""
+    if key in found:
+        return found[key]
+    outer, dot, inner = key.partition(".")
+    within = found.get(outer)
+    return _under(within, inner) if dot and isinstance(within, dict) else None
 
 
 def _from_mapping(path: Path, number: int, found: object, keys: Columns, names: Columns) -> Record:
@@ -262,20 +288,20 @@ def _from_mapping(path: Path, number: int, found: object, keys: Columns, names: 
         return Fault(path, number, "not an object with keys and values")
     texts = []
     for key in keys:
-        value = found.get(key)
-        if value is None or isinstance(value, dict | list):
+        value = _under(found, key)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
             return Fault(path, number, f"no text under {key!r}")
-        texts.append(str(value))
+        texts.append(str(value))  # a class may be named by a number
     return _row(path, number, (texts[0], texts[1]), names)
 
 
 def _parquet(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
     parquet = needed("pyarrow.parquet", extra="data", what=f"Reading {path}")
-    keys = _keys(columns, names)
     try:
         file = parquet.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
         raise UserError(f"{path} is not a Parquet file: {str(error).rstrip('.')}.") from None
+    keys = _keys(columns, names, file.schema_arrow.names)
     _check_keys(path, keys, file.schema_arrow.names, names)
     rows = (
         row for batch in file.iter_batches(columns=list(set(keys))) for row in batch.to_pylist()
@@ -287,7 +313,6 @@ def _parquet(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
 def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
     """A folder that `datasets` saved."""
     datasets = needed("datasets", extra="data", what=f"Reading {path}")
-    keys = _keys(columns, names)
     try:
         found = datasets.load_from_disk(str(path))
     except (OSError, ValueError) as error:
@@ -297,6 +322,7 @@ def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
             f"{path} holds several sets, {', '.join(found)}; name one, as in "
             f"{path.name}/{next(iter(found))}."
         )
+    keys = _keys(columns, names, found.column_names)
     _check_keys(path, keys, found.column_names, names)
     for number, row in enumerate(found, start=1):
         yield _from_mapping(path, number, row, keys, names)
@@ -304,7 +330,7 @@ def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
 
 def _check_keys(path: Path, keys: Columns, there: Sequence[str], names: Columns) -> None:
     for key, name in zip(keys, names, strict=True):
-        if key not in there:
+        if key not in there and key.partition(".")[0] not in there:
             raise UserError(f"{path} has no column data.{name}={key}; it has {', '.join(there)}.")
 
 

@@ -9,12 +9,16 @@ from typing import Any, Literal
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from regard.errors import UserError
+
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 UNKNOWN_TOKEN = SPECIAL[3]
 
 Kind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
 Normalize = Literal["none", "nfc", "nfkc"]
 
+NO_ROOM = "vocabulary is not large enough"
+"""What the library says of a unigram model, and says nothing of the others."""
 SPACE = "▁"
 """Stands for the space before a word, so that pieces joined together are the text again."""
 
@@ -95,7 +99,17 @@ def _pieces(
     if normalizer is not None:
         backend.normalizer = normalizer
     chosen = trainer(vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, **options)
-    backend.train_from_iterator(texts, chosen)
+    try:
+        backend.train_from_iterator(texts, chosen)
+        if backend.get_vocab_size() > vocab_size:
+            raise ValueError(NO_ROOM)
+    except Exception as error:  # the library has no other kind
+        if NO_ROOM not in str(error):
+            raise
+        raise UserError(
+            f"tokenizer.vocab_size={vocab_size} is too small: every character of the texts is a "
+            f"piece, and there are more of them. Make it larger, or take tokenizer.kind=bytes."
+        ) from None
     backend.decoder = decoder()
     # The library would find "</s>" in a text and take it for the end of it. As plain entries of the
     # vocabulary the special tokens keep their ids, and no text makes them.

@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from regard.decoding import Ensemble
 from regard.look.pictures import INK, SOFT, STYLE, VALID
 from regard.metrics.analysis import Analysis
 from regard.run import Run
@@ -51,7 +52,9 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
                 _image((run.path / name).read_bytes()),
             ]
     path = run.path / "report.html"
-    title = html.escape(f"{run.path.name}: {run.config.task}, {run.config.model.kind}")
+    together = len(run.model.members) - 1 if isinstance(run.model, Ensemble) else 0
+    more = f", together with {together} more" if together else ""
+    title = html.escape(f"{run.path.name}: {run.config.task}, {run.config.model.kind}{more}")
     write_text(path, PAGE.format(title=title, body="\n".join(parts)))
     return path
 

@@ -8,7 +8,11 @@ from sacrebleu.metrics.ter import TER
 
 from regard.errors import UserError
 
-TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+TOKENIZERS = (
+    dict.fromkeys(("zh", "zho", "chi", "cmn"), "zh")
+    | dict.fromkeys(("ja", "jpn"), "ja-mecab")
+    | dict.fromkeys(("ko", "kor"), "ko-mecab")
+)
 """How BLEU cuts a language into words, where spaces do not; by 13a otherwise."""
 
 MAKERS: dict[str, Callable[[str], BLEU | CHRF | TER]] = {
@@ -51,9 +55,9 @@ def translation_scores(
 
 
 def signatures(language: str) -> dict[str, str]:
-    """What to write beside a BLEU so that another can be compared with it."""
+    """What to write beside a score so that another can be compared with it."""
     found = {}
-    for name in ("bleu", "bleu_lc"):
+    for name in MAKERS:
         metric = _made(name, language)
         metric.corpus_score(["a"], [["a"]])  # a signature says how many references there were
         found[f"{name}_signature"] = str(metric.get_signature())
@@ -66,5 +70,5 @@ def _made(name: str, language: str) -> BLEU | CHRF | TER:
     except (ImportError, RuntimeError):
         raise UserError(
             f"BLEU of {language} needs a package that cuts it into words. Install it with: "
-            f"pip install 'sacrebleu[{language[:2]}]'"
+            f"pip install 'sacrebleu[{tokenizer_of(language)[:2]}]'"
         ) from None

@@ -1,12 +1,13 @@
 """Which word of an output comes from which of its source, as the decoder's attention has it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.examples import Ids
+from regard.metrics.translation import tokenizer_of
 from regard.nn import Trace
 
 Alignment = list[tuple[int, int]]
@@ -28,18 +29,24 @@ def align(
     source: Ids,
     output: Ids,
     *,
-    source_text: Callable[[Ids], str],
-    output_text: Callable[[Ids], str],
+    source_words: Callable[[Ids], Sequence[str]],
+    output_words: Callable[[Ids], Sequence[str]],
 ) -> Alignment:
     """Every token of the output with the source token that it looks at most, as pairs of words."""
-    read, written = _words(source, source_text), _words(output, output_text)
+    read, written = _of_words(source, source_words), _of_words(output, output_words)
     looked_at = weights[: len(output), : len(source)].argmax(dim=1).tolist()
     return sorted({(read[at], written[n]) for n, at in enumerate(looked_at)})
 
 
-def _words(ids: Ids, text: Callable[[Ids], str]) -> list[int]:
+def _of_words(ids: Ids, words: Callable[[Ids], Sequence[str]]) -> list[int]:
     """The word that each token belongs to: the last one of the text that ends with it."""
-    return [max(0, len(text(ids[: end + 1]).split()) - 1) for end in range(len(ids))]
+    return [max(0, len(words(ids[: end + 1])) - 1) for end in range(len(ids))]
+
+
+def words_or_characters(language: str) -> Callable[[str], Sequence[str]]:
+    """What is aligned: words, or the characters of a language that puts no spaces between them."""
+    spaced = tokenizer_of(language) not in ("zh", "ja-mecab")
+    return str.split if spaced else lambda text: "".join(text.split())
 
 
 def attended(model: Callable[..., Tensor], source: Tensor, target: Tensor) -> Tensor | None:

@@ -165,6 +165,7 @@ class LanguageModelling(Task):
                 line,
                 [self.tokenizer.decode([*prompt, *one.tokens]) for one in hypotheses],
                 [one.score for one in hypotheses],
+                finished=[one.finished for one in hypotheses],
             )
             for line, prompt, hypotheses in zip(lines, prompts, found, strict=True)
         ]

@@ -75,7 +75,8 @@ class PairTask(Task):
                 lines = "line was" if tally.left_out == 1 else "lines were"
                 found.append(f"{source.path}: {tally.left_out:,} {lines} left out: {reasons}.")
             found += unknown_tokens(f"data.{split}", tally.unknown, tally.tokens)
-        return found + unknown_tokens("the input", self._read_unknown, self._read_tokens)
+        found += unknown_tokens("the input", self._read_unknown, self._read_tokens)
+        return list(dict.fromkeys(found))  # splits of one file have the same faults
 
     def count_read(self, rows: Sequence[Ids]) -> None:
         """Remember how much of what was given to predict is unknown, to say so."""
@@ -165,6 +166,7 @@ class PairTask(Task):
         made_with = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
         key = key_of(
             self.fingerprint,
+            [path.name for path in source.files.paths],  # its end is its format
             source.columns,
             data.max_length,
             data.on_bad_line,

@@ -34,6 +34,8 @@ class Prediction:
     scores: list[float]
     alignment: Alignment | None = None
     """Of the best output, where it was asked for."""
+    finished: list[bool] | None = None
+    """Whether each output ended by itself, and was not cut; nothing for a class."""
 
     @property
     def text(self) -> str:

@@ -23,7 +23,7 @@ from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.nn.masks import PADDING
-from regard.tasks.alignment import Alignment, align, attended
+from regard.tasks.alignment import Alignment, align, attended, words_or_characters
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, checked_lines, refuse_unknown
 from regard.tasks.writing import write
@@ -46,6 +46,7 @@ class Translate(PairTask):
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
         super().__init__(config)
+        self._cut = 0
         self.tokenizer, self.target_tokenizer = (
             self._train_tokenizers() if files is None else self._open_tokenizers(files)
         )
@@ -131,6 +132,15 @@ class Translate(PairTask):
     def _sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
         scores = model(batch.source, batch.target_in)
         return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
+
+    def check_data(self) -> None:
+        self.signatures()  # a package that a score needs is missed now, not an hour later
+        super().check_data()
+
+    def notices(self) -> list[str]:
+        outputs = "output was" if self._cut == 1 else "outputs were"
+        cut = [f"{self._cut:,} {outputs} cut at max_new_tokens, before the end."]
+        return super().notices() + (cut if self._cut else [])
 
     def evaluate(
         self,
@@ -224,6 +234,7 @@ class Translate(PairTask):
                 [self.target_tokenizer.decode(one.tokens) for one in found.get(number, [])],
                 [one.score for one in found.get(number, [])],
                 alignments.get(number, []) if aligned else None,
+                [one.finished for one in found.get(number, [])],
             )
             for number, line in enumerate(lines)
         ]
@@ -245,6 +256,7 @@ class Translate(PairTask):
     ) -> list[Alignment]:
         """Which words of its source each output comes from; of an ensemble, to its first member."""
         reader = model.members[0] if isinstance(model, Ensemble) else model
+        cuts = [words_or_characters(language) for language in self.config.data.languages]
         found = []
         for source, output in zip(sources, outputs, strict=True):
             weights = attended(
@@ -259,8 +271,8 @@ class Translate(PairTask):
                     weights[0],
                     source,
                     output,
-                    source_text=self.tokenizer.decode,
-                    output_text=self.target_tokenizer.decode,
+                    source_words=lambda ids: cuts[0](self.tokenizer.decode(ids)),
+                    output_words=lambda ids: cuts[1](self.target_tokenizer.decode(ids)),
                 )
             )
         return found
@@ -290,9 +302,11 @@ class Translate(PairTask):
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
                 f"positions that this model learned."
             )
-        return write(
+        found = write(
             model, sources, source_batch, decode, engine, prefixes=prefixes, numbers=numbers
         )
+        self._cut += sum(not hypotheses[0].finished for hypotheses in found)
+        return found
 
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text and writes its answer."""

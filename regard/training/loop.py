@@ -164,13 +164,20 @@ class Loop:
     def probe(self) -> None:
         """Go forward and back on the largest batch once, to see now if there is memory for it.
 
-        Nothing comes of it: gradients are dropped, and every update seeds its own randomness.
+        Beside what the optimiser will keep, which a step of no length makes it allocate. Nothing
+        comes of it: all is dropped, and every update seeds its own randomness.
         """
         place, batch = self.batches.largest(self.progress.epoch)
         self.model.train()
         with naming_the_batch(f"the largest batch ({place})"):
+            for group in self.optimiser.param_groups:
+                group["lr"] = 0.0
+                for parameter in group["params"]:
+                    parameter.grad = torch.zeros_like(parameter)
+            self.optimiser.step()
             self._loss(self.model, batch, {})[0].backward()
         self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.state.clear()
 
     @property
     def learning_rate(self) -> float:

@@ -44,10 +44,11 @@ def test_what_is_on_disk_is_what_is_in_memory(tmp_path_factory, rows) -> None:
 
 def test_a_damaged_copy_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    make_corpus("key", [(None, [1], [2])], tally=Tally("skip", rows=1))
-    (tmp_path / "key" / "source.ids").write_bytes(b"")
-    assert open_corpus("key", Tally("skip")) is None
-    assert not (tmp_path / "key").exists()
+    for damaged in (b"", b"\x07\x00\x00\x00"):  # cut short, or other bytes
+        make_corpus("key", [(None, [1], [2])], tally=Tally("skip", rows=1))
+        (tmp_path / "key" / "source.ids").write_bytes(damaged)
+        assert open_corpus("key", Tally("skip")) is None
+        assert not (tmp_path / "key").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch) -> None:

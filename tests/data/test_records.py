@@ -108,6 +108,11 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
         assert read(source(tmp_path, name, **columns)) == PAIRS
         with pytest.raises(UserError, match=r"no column data\.target=fr; it has en, de, n"):
             read(source(tmp_path, name, source="en", target="fr"))
+        assert read(source(tmp_path, name, source="1", target="2")) == PAIRS
+    nested = datasets.Dataset.from_dict({"translation": [{"en": s, "de": t} for s, t in PAIRS]})
+    nested.to_parquet(tmp_path / "nested.parquet")
+    inner = {"source": "translation.en", "target": "translation.de"}
+    assert read(source(tmp_path, "nested.parquet", **inner)) == PAIRS
     datasets.DatasetDict({"one": table}).save_to_disk(tmp_path / "several")
     with pytest.raises(UserError, match=r"several sets, one; name one, as in several/one"):
         read(source(tmp_path, "several", **columns))
@@ -135,6 +140,7 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
         ("pairs.jsonl", b'{"source": "\xff", "target": "b"}\n', "pairs.jsonl:1: not UTF-8"),
         ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1: no text under 'target'"),
         ("pairs.jsonl", "[]\n", "pairs.jsonl:1: not an object"),
+        ("pairs.jsonl", '{"source": true, "target": "b"}\n', ":1: no text under 'source'"),
         (
             "pairs.jsonl",
             '{"source": "a \\ud83d", "target": "b"}\n',
@@ -184,6 +190,20 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
         read(source(tmp_path, source="fr", target="de"))
     with pytest.raises(UserError, match=r"no column data\.target='3'; there is 2 of them"):
         read(source(tmp_path, source="1", target="3"))
+
+
+def test_a_stray_tab_in_the_first_line_is_the_fault_of_the_first_line(tmp_path: Path) -> None:
+    write(tmp_path / "pairs.tsv", "a\ta\tb\n" + "c\td\n" * 9)
+    with pytest.raises(UserError, match=r"pairs.tsv:1: 3 columns where 2"):
+        read(source(tmp_path, source="1", target="2"))
+    assert len(read(source(tmp_path, source="1", target="2", on_bad_line="skip"))) == 9
+
+
+def test_a_folder_does_not_hide_parallel_text_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "pairs").mkdir()
+    write(tmp_path / "pairs.en", "a\n")
+    write(tmp_path / "pairs.de", "b\n")
+    assert read(source(tmp_path, "pairs", source="en", target="de")) == [("a", "b")]
 
 
 def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:

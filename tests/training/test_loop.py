@@ -13,7 +13,8 @@ from regard.data.batches import BatchStream
 from regard.data.examples import InMemory
 from regard.errors import UserError
 from regard.run import Run
-from regard.train import train
+from regard.tasks import Translate
+from regard.train import _loop, train
 from regard.training.callbacks import Evaluate
 from regard.training.checkpoint import FILES, found_steps, load_checkpoint, save_checkpoint
 from regard.training.engine import Engine, make_engine
@@ -339,6 +340,18 @@ def test_memory_that_runs_out_is_found_before_anything_is_written(
     monkeypatch.setattr(Loop, "probe", lambda self: None)
     with pytest.raises(UserError, match=r"not enough memory for epoch 1, batch 1\. .*accumulate=2"):
         trained(tmp_path / "other")
+
+
+def test_looking_for_memory_leaves_nothing_behind(tmp_path: Path) -> None:
+    resolved = config.load("sort", TINY)
+    task = Translate(resolved)
+    model = task.build_model()
+    loop = _loop(resolved, task, model, make_engine())
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    loop.probe()
+    assert not loop.optimiser.state
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
 
 
 def test_other_errors_are_not_taken_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
