@@ -283,6 +283,7 @@ def main() -> None:
                 f"{ratio(found['regard, compiled'], ours):.2f}×",
                 f"{ratio(ours, found['regard, memory handed back']):.2f}×",
                 f"{100 * share:.0f}%",
+                f"{ours.peak:,.0f} / {peer.peak:,.0f}",
             ]
         )
         print(f"width {width} done", flush=True)
@@ -296,6 +297,7 @@ def main() -> None:
             "`--compile` adds",
             "keeping freed memory adds",
             "of the matrix-product rate",
+            "peak memory, MB, Regard / tutorial",
         ],
         rows,
     )

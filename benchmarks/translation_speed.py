@@ -11,6 +11,7 @@ search: outputs are compared. A ratio is the median of those of the rounds.
 """
 
 import argparse
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,7 +25,8 @@ from benchmarks.hugging_face import as_hugging_face
 from benchmarks.interleave import Contestant, print_table, ratio, serve, take_turns
 from regard.data.batches import source_batch
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
-from regard.metrics.translation import translation_scores
+from regard.metrics.bleu import bleu
+from regard.metrics.translation import translation_scores, words_of
 from regard.models import Transformer
 from regard.run import Run, load
 from regard.training.engine import keep_freed_memory
@@ -137,9 +139,12 @@ def contestant(name: str, options: argparse.Namespace) -> None:
     lines = [source for source, _ in pairs][: options.lines]
     outputs = engine(lines)
     targets = [target for _, target in pairs][: options.lines]
-    scores = translation_scores(
-        outputs, targets, language=run.config.data.languages[1], names=["bleu", "bleu_lc"]
-    )
+    language = run.config.data.languages[1]
+    scores = translation_scores(outputs, targets, language=language, names=["bleu", "bleu_lc"])
+    cut = words_of(language)
+    written_out = bleu([cut(one) for one in outputs], [cut(one) for one in targets]).score
+    if not math.isclose(written_out, scores["bleu"]):
+        raise SystemExit(f"BLEU by its formula is {written_out}, by sacrebleu {scores['bleu']}")
 
     def work() -> tuple[float, float]:
         began = time.perf_counter()

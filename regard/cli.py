@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from regard.run import Run
     from regard.tasks import Prediction
 
+MOST_TOLD = 5
+"""Lines that are named among those that could not be read; all are counted."""
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -221,6 +224,12 @@ def predict(
     seed: options.Seed = None,
     prefix: options.Prefix = "",
     align: options.Align = False,
+    on_bad_line: Annotated[
+        Literal["error", "skip"],
+        typer.Option(
+            help="A line that cannot be read: stop and name it, or leave its place empty."
+        ),
+    ] = "error",
     ensemble: options.Together = None,
     quantize: options.Quantize = None,
     device: options.Device = "cpu",
@@ -242,10 +251,17 @@ def predict(
         tell("Write a line an input; end with Ctrl-D.")
     done = empty = 0
     found: list[Any] = []
+    refused: list[str] = []
     with progress_of(file):
         for name, lines in arriving(file):
             predictions = opened.predictions(
-                lines, decoding=decoding, name=name, first=done, prefix=prefix, aligned=align
+                lines,
+                decoding=decoding,
+                name=name,
+                first=done,
+                prefix=prefix,
+                aligned=align,
+                refused=refused.append if on_bad_line == "skip" else None,
             )
             done += len(predictions)
             empty += sum(not one.outputs for one in predictions)
@@ -255,15 +271,18 @@ def predict(
                 print_at_once(map(tables.of_prediction, predictions))
     if as_json:
         print_json({"predictions": found})
-    for sentence in opened.notices():
+    for sentence in [*refused[:MOST_TOLD], *opened.notices()]:
         tell(sentence)
     tell(
-        f"{done:,} line{'s' if done != 1 else ''}" + (f", {empty:,} of them empty" if empty else "")
+        f"{done:,} line{'s' if done != 1 else ''}"
+        + (f", {empty:,} of them empty" if empty else "")
+        + (f", {len(refused):,} of these because they cannot be read" if refused else "")
     )
 
 
 def _as_json(prediction: "Prediction") -> dict[str, Any]:
-    return {name: value for name, value in vars(prediction).items() if value is not None}
+    found = {name: value for name, value in vars(prediction).items() if value is not None}
+    return found | {"input": prediction.input.encode(errors="replace").decode()}  # broken UTF-8
 
 
 @app.command()

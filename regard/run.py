@@ -11,7 +11,7 @@ metrics.jsonl       a line an evaluation
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,13 @@ class Run:
         first: int = 0,
         prefix: str = "",
         aligned: bool = False,
+        refused: Callable[[str], None] | None = None,
     ) -> list[Prediction]:
         """The n_best outputs for each line, with their scores.
 
         prefix: what every output begins with. aligned: with the source words of each output word.
         name and first: what the lines are called in a message, and how many went before these.
+        refused: is told of a line that cannot be read; without it, the first such is an error.
         """
         return self.task.predict(
             self.model,
@@ -79,6 +81,7 @@ class Run:
             first=first,
             prefix=prefix,
             aligned=aligned,
+            refused=refused,
         )
 
     def together_with(self, others: Sequence["Run"]) -> "Run":

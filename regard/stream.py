@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.data.records import read_text, text_lines
+from regard.data.records import numbered_lines, read_lines
 
 TOGETHER = 1024
 """Lines that are predicted at a time, at most: those of like length among them go together."""
@@ -19,18 +19,19 @@ CHUNK = 1 << 16
 def arriving(file: Path | None) -> Iterator[tuple[str, list[str]]]:
     """What the input is called, and some of its lines; standard input if no file is given.
 
+    What is not UTF-8 is marked in them, for whoever reads them to refuse.
     A program that writes one line and waits for the answer gets it: lines are not held back for
     others that may follow.
     """
     name = "standard input" if file is None else str(file)
     if file is not None:
-        lines = read_text(file)
+        lines = (line for _, line in read_lines(file))
         while chunk := list(itertools.islice(lines, TOGETHER)):
             yield name, chunk
         return
     done = 0
     for raw in _ready(sys.stdin.buffer):
-        yield name, list(text_lines(raw, name=name, first=done))
+        yield name, [line for _, line in numbered_lines(raw, first=done)]
         done += len(raw)
 
 

@@ -140,6 +140,21 @@ def test_alignments_pair_words_of_source_and_output(call, which: str, request) -
     assert one["predictions"][0]["alignment"] == [list(pair) for pair in found]
 
 
+def test_a_line_that_cannot_be_read_can_be_left_empty(call, tiny_run: Path) -> None:
+    text = b"3 1 2\n1 \xff\n" + b"1 " * 5_000 + b"\n7\n"
+    refused(call("predict", tiny_run, stdin=text), "standard input:2: not UTF-8 text")
+    result = call("predict", tiny_run, "--on-bad-line", "skip", stdin=text)
+    assert result.code == 0, result.err
+    first, second, third, last = result.out.splitlines()
+    assert [bool(one) for one in (first, second, third, last)] == [True, False, False, True]
+    assert "standard input:3: 5000 tokens" in result.err
+    assert "4 lines, 2 of them empty, 2 of these because they cannot be read" in result.err
+    alone = call("predict", tiny_run, stdin="3 1 2\n7\n").out.splitlines()
+    assert [first, last] == alone
+    found = call("predict", tiny_run, "--on-bad-line", "skip", "--json", stdin=text).json
+    assert [len(one["outputs"]) for one in found["predictions"]] == [1, 0, 0, 1]
+
+
 def test_chinese_is_aligned_by_its_characters() -> None:
     tokens = {1: "我", 2: "喜欢", 3: "书", 4: "I", 5: " like", 6: " books"}
     chinese, english = (words_or_characters(language) for language in ("zh-CN", "en"))

@@ -91,7 +91,7 @@ def _suffix(path: Path) -> str:
 
 
 def numbered_lines(file: Iterable[bytes], *, first: int = 0) -> Iterator[tuple[int, str]]:
-    """The lines of a stream with their numbers; what is not UTF-8 is marked (see `_broken`).
+    """The lines of a stream with their numbers; what is not UTF-8 is marked (see `broken`).
 
     Only a line feed ends a line, so that none is gained or lost. first: lines that went before.
     """
@@ -104,7 +104,7 @@ def numbered_lines(file: Iterable[bytes], *, first: int = 0) -> Iterator[tuple[i
 def text_lines(file: Iterable[bytes], *, name: str, first: int = 0) -> Iterator[str]:
     """The lines of a stream that must all be UTF-8."""
     for number, line in numbered_lines(file, first=first):
-        if _broken(line):
+        if broken(line):
             raise UserError(f"{name}:{number}: not UTF-8 text; save the file as UTF-8.")
         yield line
 
@@ -115,7 +115,8 @@ def read_text(path: Path) -> Iterator[str]:
         yield from text_lines(file, name=str(path))
 
 
-def _read(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers; what is not UTF-8 is marked."""
     with _reading(path) as file:
         yield from numbered_lines(file)
 
@@ -137,14 +138,14 @@ def count_lines(path: Path) -> int:
         return sum(1 for _ in file)
 
 
-def _broken(text: str) -> bool:
+def broken(text: str) -> bool:
     """Whether a text holds bytes that are not UTF-8, or half of a character, as JSON may."""
     return not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _parallel(source: Path, target: Path, names: Columns) -> Iterator[Record]:
     """Line n of one file beside line n of the other."""
-    sides = itertools.zip_longest(_read(source), _read(target))
+    sides = itertools.zip_longest(read_lines(source), read_lines(target))
     for number, (one, other) in enumerate(sides, start=1):
         if one is None or other is None:
             longer, shorter = (source, target) if other is None else (target, source)
@@ -164,18 +165,18 @@ def _parallel(source: Path, target: Path, names: Columns) -> Iterator[Record]:
 
 
 def _fault(text: str, name: str) -> str | None:
-    if _broken(text):
+    if broken(text):
         return "not UTF-8 text"
     return f"the {name} is empty" if not text or text.isspace() else None
 
 
 def _tab_separated(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
-    rows = ((number, line.split("\t")) for number, line in _read(path))
+    rows = ((number, line.split("\t")) for number, line in read_lines(path))
     return _table(path, rows, columns, names, "tab")
 
 
 def _comma_separated(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
-    reader = csv.reader((line + "\n" for _, line in _read(path)), strict=True)
+    reader = csv.reader((line + "\n" for _, line in read_lines(path)), strict=True)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         last = 0
@@ -251,11 +252,11 @@ def _row(path: Path, number: int, texts: tuple[str, str], names: Columns) -> Rec
 
 def _json_lines(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
     keys = _keys(columns, names)
-    for number, line in _read(path):
+    for number, line in read_lines(path):
         try:
             found = json.loads(line)
         except ValueError:
-            yield Fault(path, number, "not UTF-8 text" if _broken(line) else "not JSON")
+            yield Fault(path, number, "not UTF-8 text" if broken(line) else "not JSON")
             continue
         yield _from_mapping(path, number, found, keys, names)
 

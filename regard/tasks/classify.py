@@ -163,15 +163,17 @@ class Classify(PairTask):
         first: int = 0,
         prefix: str = "",
         aligned: bool = False,
+        refused: Callable[[str], None] | None = None,
     ) -> list[Prediction]:
         """The n_best classes of each line, with their probabilities."""
         only_translate(self.config.task, prefix=prefix, aligned=aligned)
-        checked_lines(lines, self.check, name=name, first=first)
+        readable = checked_lines(lines, self.check, name=name, first=first, refused=refused)
         best = (decode or self.config.decode).n_best
         if best > len(self.labels):
             raise UserError(f"n_best={best} is more than the {len(self.labels)} classes there are.")
-        ids = self.tokenizer.encode(list(lines))
-        order = sorted(range(len(lines)), key=lambda number: len(ids[number]))
+        encoded = self.tokenizer.encode([lines[number] for number in readable])
+        ids = dict(zip(readable, encoded, strict=True))
+        order = sorted(readable, key=lambda number: len(ids[number]))
         found: dict[int, Prediction] = {}
         for begin in range(0, len(order), CLASSIFIED_TOGETHER):
             rows = order[begin : begin + CLASSIFIED_TOGETHER]
@@ -184,7 +186,7 @@ class Classify(PairTask):
             ):
                 outputs = [self.labels[number] for number in classes]
                 found[row] = Prediction(lines[row], outputs, scores)
-        return [found[number] for number in range(len(lines))]
+        return [found.get(number, Prediction(line, [], [])) for number, line in enumerate(lines)]
 
     def check(self, line: str, *, where: str) -> None:
         if not line.split():

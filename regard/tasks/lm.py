@@ -152,23 +152,25 @@ class LanguageModelling(Task):
         first: int = 0,
         prefix: str = "",
         aligned: bool = False,
+        refused: Callable[[str], None] | None = None,
     ) -> list[Prediction]:
         """Each line written on to its end; an empty one is begun anew."""
         only_translate(self.config.task, prefix=prefix, aligned=aligned)
-        checked_lines(lines, self.check, name=name, first=first)
-        prompts = self.tokenizer.encode(list(lines))
+        readable = checked_lines(lines, self.check, name=name, first=first, refused=refused)
+        prompts = self.tokenizer.encode([lines[number] for number in readable])
         way = decode or self.config.decode
-        numbers = range(first, first + len(lines))
-        found = write(model, prompts, self._prompt, way, engine, numbers=numbers)
-        return [
-            Prediction(
-                line,
+        numbers = [first + number for number in readable]
+        written = write(model, prompts, self._prompt, way, engine, numbers=numbers)
+        found = {
+            number: Prediction(
+                lines[number],
                 [self.tokenizer.decode([*prompt, *one.tokens]) for one in hypotheses],
                 [one.score for one in hypotheses],
                 finished=[one.finished for one in hypotheses],
             )
-            for line, prompt, hypotheses in zip(lines, prompts, found, strict=True)
-        ]
+            for number, prompt, hypotheses in zip(readable, prompts, written, strict=True)
+        }
+        return [found.get(number, Prediction(line, [], [])) for number, line in enumerate(lines)]
 
     def _prompt(self, rows: list[list[int]]) -> Int[Tensor, "B L"]:
         """As the model reads them: a line begins after the end of another."""

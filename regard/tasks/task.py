@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from regard.config import Config, Decode
+from regard.data.records import broken
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -145,11 +146,13 @@ class Task(ABC):
         first: int = 0,
         prefix: str = "",
         aligned: bool = False,
+        refused: Callable[[str], None] | None = None,
     ) -> list[Prediction]:
         """A prediction a line, in order; every line is checked before the first is predicted.
 
         first: how many lines went before these. prefix: what every output begins with. aligned:
-        with the words of the source that each word of the output comes from.
+        with the words of the source that each word of the output comes from. refused: is told of
+        every line that cannot be read, which then has no output; without it, the first is an error.
         """
 
     @abstractmethod
@@ -192,14 +195,29 @@ def only_translate(task: str, *, prefix: str, aligned: bool) -> None:
 
 
 def checked_lines(
-    lines: Sequence[str], check: Callable[..., None], *, name: str, first: int = 0
+    lines: Sequence[str],
+    check: Callable[..., None],
+    *,
+    name: str,
+    first: int = 0,
+    refused: Callable[[str], None] | None = None,
 ) -> list[int]:
-    """The numbers of the lines that are not empty; each has been checked by its place."""
+    """The numbers of the lines that can be read; each has been checked by its place."""
     if isinstance(lines, str):
         raise TypeError("predict takes a list of lines, not one string")
-    for number, line in enumerate(lines, start=first + 1):
-        check(line, where=f"{name}:{number}")
-    return [number for number, line in enumerate(lines) if line.split()]
+    found = []
+    for number, line in enumerate(lines):
+        where = f"{name}:{first + number + 1}"
+        try:
+            if broken(line):
+                raise UserError(f"{where}: not UTF-8 text; save the file as UTF-8.")
+            check(line, where=where)
+            found.append(number)
+        except UserError as error:
+            if refused is None:
+                raise
+            refused(str(error))
+    return found
 
 
 def refuse_unknown(token: str | None, known: str, *, where: str) -> None:

@@ -215,8 +215,10 @@ class Translate(PairTask):
         first: int = 0,
         prefix: str = "",
         aligned: bool = False,
+        refused: Callable[[str], None] | None = None,
     ) -> list[Prediction]:
-        filled = checked_lines(lines, self.check, name=name, first=first)
+        readable = checked_lines(lines, self.check, name=name, first=first, refused=refused)
+        filled = [number for number in readable if lines[number].split()]
         decode = decode or self.config.decode
         ids = self.tokenizer.encode([lines[number] for number in filled])
         self.count_read(ids)
