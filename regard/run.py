@@ -11,7 +11,7 @@ metrics.jsonl       a line an evaluation
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from regard.models import Transformer
 from regard.nn import Trace, int8
 from regard.pretrained import ctranslate2, onnx
 from regard.tasks import TASKS, Prediction, Task
+from regard.tasks.asked import Asked
 from regard.tasks.translate import Translate
 from regard.training.engine import Engine, make_engine
 from regard.training.files import read_weights, saying_what_failed, writing
@@ -60,29 +61,11 @@ class Run:
         lines: Sequence[str],
         *,
         decoding: dict[str, Any] | None = None,
-        name: str = "line",
-        first: int = 0,
-        prefix: str = "",
-        aligned: bool = False,
-        refused: Callable[[str], None] | None = None,
+        **more: Any,
     ) -> list[Prediction]:
-        """The n_best outputs for each line, with their scores.
-
-        prefix: what every output begins with. aligned: with the source words of each output word.
-        name and first: what the lines are called in a message, and how many went before these.
-        refused: is told of a line that cannot be read; without it, the first such is an error.
-        """
-        return self.task.predict(
-            self.model,
-            lines,
-            engine=self.engine,
-            decode=self.decode(decoding or {}),
-            name=name,
-            first=first,
-            prefix=prefix,
-            aligned=aligned,
-            refused=refused,
-        )
+        """The n_best outputs for each line, with their scores; more: `prefix=` and all of Asked."""
+        asked = Asked(lines, self.decode(decoding or {}), **more)
+        return self.task.predict(self.model, asked, engine=self.engine)
 
     def together_with(self, others: Sequence["Run"]) -> "Run":
         """A run whose outputs are written by the models of all of these: they have one vocabulary.

@@ -21,8 +21,9 @@ from regard.metrics.analysis import Translated
 from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
+from regard.tasks.asked import Asked
 from regard.tasks.pair_task import Encoded, PairTask
-from regard.tasks.task import Prediction, checked_lines, only_translate
+from regard.tasks.task import Prediction
 from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
@@ -153,22 +154,11 @@ class Classify(PairTask):
         return total.tokens, self.means(total)
 
     def predict(
-        self,
-        model: RecurrentClassifier,
-        lines: Sequence[str],
-        *,
-        engine: Engine,
-        decode: Decode | None = None,
-        name: str = "line",
-        first: int = 0,
-        prefix: str = "",
-        aligned: bool = False,
-        refused: Callable[[str], None] | None = None,
+        self, model: RecurrentClassifier, asked: Asked, *, engine: Engine
     ) -> list[Prediction]:
         """The n_best classes of each line, with their probabilities."""
-        only_translate(self.config.task, prefix=prefix, aligned=aligned)
-        readable = checked_lines(lines, self.check, name=name, first=first, refused=refused)
-        best = (decode or self.config.decode).n_best
+        asked.only_of_a_translator(self.config.task)
+        lines, readable, best = asked.lines, asked.readable(self.check), asked.decode.n_best
         if best > len(self.labels):
             raise UserError(f"n_best={best} is more than the {len(self.labels)} classes there are.")
         encoded = self.tokenizer.encode([lines[number] for number in readable])

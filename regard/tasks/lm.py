@@ -1,7 +1,7 @@
 """lm: the next token of a running text."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,10 @@ from regard.metrics.analysis import Translated
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
+from regard.tasks.asked import Asked
 from regard.tasks.task import (
     Prediction,
     Task,
-    checked_lines,
-    only_translate,
     refuse_unknown,
     unknown_tokens,
 )
@@ -142,25 +141,14 @@ class LanguageModelling(Task):
         return total.tokens, metrics
 
     def predict(
-        self,
-        model: RecurrentLanguageModel,
-        lines: Sequence[str],
-        *,
-        engine: Engine,
-        decode: Decode | None = None,
-        name: str = "line",
-        first: int = 0,
-        prefix: str = "",
-        aligned: bool = False,
-        refused: Callable[[str], None] | None = None,
+        self, model: RecurrentLanguageModel, asked: Asked, *, engine: Engine
     ) -> list[Prediction]:
         """Each line written on to its end; an empty one is begun anew."""
-        only_translate(self.config.task, prefix=prefix, aligned=aligned)
-        readable = checked_lines(lines, self.check, name=name, first=first, refused=refused)
+        asked.only_of_a_translator(self.config.task)
+        lines, readable = asked.lines, asked.readable(self.check)
         prompts = self.tokenizer.encode([lines[number] for number in readable])
-        way = decode or self.config.decode
-        numbers = [first + number for number in readable]
-        written = write(model, prompts, self._prompt, way, engine, numbers=numbers)
+        numbers = [asked.first + number for number in readable]
+        written = write(model, prompts, self._prompt, asked.decode, engine, numbers=numbers)
         found = {
             number: Prediction(
                 lines[number],

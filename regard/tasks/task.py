@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from regard.config import Config, Decode
-from regard.data.records import broken
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.nn import Trace
 from regard.tasks.alignment import Alignment
+from regard.tasks.asked import Asked
 from regard.training.engine import Engine
 from regard.training.loop import Batches, Carried
 from regard.training.loss import Sums
@@ -135,25 +135,8 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def predict(
-        self,
-        model: Any,
-        lines: Sequence[str],
-        *,
-        engine: Engine,
-        decode: Decode | None = None,
-        name: str = "line",
-        first: int = 0,
-        prefix: str = "",
-        aligned: bool = False,
-        refused: Callable[[str], None] | None = None,
-    ) -> list[Prediction]:
-        """A prediction a line, in order; every line is checked before the first is predicted.
-
-        first: how many lines went before these. prefix: what every output begins with. aligned:
-        with the words of the source that each word of the output comes from. refused: is told of
-        every line that cannot be read, which then has no output; without it, the first is an error.
-        """
+    def predict(self, model: Any, asked: Asked, *, engine: Engine) -> list[Prediction]:
+        """A prediction a line, in order; every line is checked before the first is predicted."""
 
     @abstractmethod
     def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
@@ -185,39 +168,6 @@ class Task(ABC):
         texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
         texts["model configuration"] = model
         return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-
-
-def only_translate(task: str, *, prefix: str, aligned: bool) -> None:
-    """Refuse what takes a source to read and an output to write."""
-    if prefix or aligned:
-        option = "prefix" if prefix else "align"
-        raise UserError(f"{option} is for task=translate; this run's task is {task}.")
-
-
-def checked_lines(
-    lines: Sequence[str],
-    check: Callable[..., None],
-    *,
-    name: str,
-    first: int = 0,
-    refused: Callable[[str], None] | None = None,
-) -> list[int]:
-    """The numbers of the lines that can be read; each has been checked by its place."""
-    if isinstance(lines, str):
-        raise TypeError("predict takes a list of lines, not one string")
-    found = []
-    for number, line in enumerate(lines):
-        where = f"{name}:{first + number + 1}"
-        try:
-            if broken(line):
-                raise UserError(f"{where}: not UTF-8 text; save the file as UTF-8.")
-            check(line, where=where)
-            found.append(number)
-        except UserError as error:
-            if refused is None:
-                raise
-            refused(str(error))
-    return found
 
 
 def refuse_unknown(token: str | None, known: str, *, where: str) -> None:

@@ -24,8 +24,9 @@ from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.nn.masks import PADDING
 from regard.tasks.alignment import Alignment, align, attended, words_or_characters
+from regard.tasks.asked import Asked
 from regard.tasks.pair_task import PairTask
-from regard.tasks.task import Prediction, checked_lines, refuse_unknown
+from regard.tasks.task import Prediction, refuse_unknown
 from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
@@ -204,30 +205,17 @@ class Translate(PairTask):
             return {}
         return signatures(self.config.data.languages[1])
 
-    def predict(
-        self,
-        model: Stepper,
-        lines: Sequence[str],
-        *,
-        engine: Engine,
-        decode: Decode | None = None,
-        name: str = "line",
-        first: int = 0,
-        prefix: str = "",
-        aligned: bool = False,
-        refused: Callable[[str], None] | None = None,
-    ) -> list[Prediction]:
-        readable = checked_lines(lines, self.check, name=name, first=first, refused=refused)
-        filled = [number for number in readable if lines[number].split()]
-        decode = decode or self.config.decode
+    def predict(self, model: Stepper, asked: Asked, *, engine: Engine) -> list[Prediction]:
+        lines = asked.lines
+        filled = [number for number in asked.readable(self.check) if lines[number].split()]
         ids = self.tokenizer.encode([lines[number] for number in filled])
         self.count_read(ids)
-        begins = [self._prefix(prefix, decode)] * len(ids) if prefix else None
-        numbers = [first + number for number in filled]
-        written = self._decode(model, ids, decode, engine, prefixes=begins, numbers=numbers)
+        begins = [self._prefix(asked.prefix, asked.decode)] * len(ids) if asked.prefix else None
+        numbers = [asked.first + number for number in filled]
+        written = self._decode(model, ids, asked.decode, engine, prefixes=begins, numbers=numbers)
         found = dict(zip(filled, written, strict=True))
         alignments: dict[int, Alignment] = {}
-        if aligned:
+        if asked.aligned:
             outputs = [hypotheses[0].tokens for hypotheses in written]
             alignments = dict(zip(filled, self._align(model, ids, outputs, engine), strict=True))
         return [
@@ -235,7 +223,7 @@ class Translate(PairTask):
                 line,
                 [self.target_tokenizer.decode(one.tokens) for one in found.get(number, [])],
                 [one.score for one in found.get(number, [])],
-                alignments.get(number, []) if aligned else None,
+                alignments.get(number, []) if asked.aligned else None,
                 [one.finished for one in found.get(number, [])],
             )
             for number, line in enumerate(lines)
