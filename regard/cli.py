@@ -224,12 +224,7 @@ def predict(
     seed: options.Seed = None,
     prefix: options.Prefix = "",
     align: options.Align = False,
-    on_bad_line: Annotated[
-        Literal["error", "skip"],
-        typer.Option(
-            help="A line that cannot be read: stop and name it, or leave its place empty."
-        ),
-    ] = "error",
+    on_bad_line: options.OnUnreadable = "error",
     ensemble: options.Together = None,
     quantize: options.Quantize = None,
     device: options.Device = "cpu",
@@ -251,7 +246,14 @@ def predict(
         tell("Write a line an input; end with Ctrl-D.")
     done = empty = 0
     found: list[Any] = []
-    refused: list[str] = []
+    unreadable = 0
+
+    def refused(sentence: str) -> None:
+        nonlocal unreadable
+        unreadable += 1
+        if unreadable <= MOST_TOLD:
+            tell(sentence)
+
     with progress_of(file):
         for name, lines in arriving(file):
             predictions = opened.predictions(
@@ -261,7 +263,7 @@ def predict(
                 first=done,
                 prefix=prefix,
                 aligned=align,
-                refused=refused.append if on_bad_line == "skip" else None,
+                refused=refused if on_bad_line == "skip" else None,
             )
             done += len(predictions)
             empty += sum(not one.outputs for one in predictions)
@@ -271,12 +273,12 @@ def predict(
                 print_at_once(map(tables.of_prediction, predictions))
     if as_json:
         print_json({"predictions": found})
-    for sentence in [*refused[:MOST_TOLD], *opened.notices()]:
+    for sentence in opened.notices():
         tell(sentence)
     tell(
         f"{done:,} line{'s' if done != 1 else ''}"
         + (f", {empty:,} of them empty" if empty else "")
-        + (f", {len(refused):,} of these because they cannot be read" if refused else "")
+        + (f", {unreadable:,} of these because they cannot be read" if unreadable else "")
     )
 
 
@@ -353,7 +355,8 @@ def data_check(
     from regard.tasks import check as checking
 
     resolved = config.load(recipe, settings or ())
-    stops, resolved.data.on_bad_line = resolved.data.on_bad_line == "error", "skip"
+    stops = resolved.data.on_bad_line == "error"
+    resolved.data.on_bad_line = "skip"
     if data is not None:
         resolved.data.directory = str(data.resolve())
     task = TASKS[resolved.task](resolved)

@@ -18,6 +18,13 @@ OnBadLine = Annotated[
         help="A line that cannot be used: stop and name it, or leave it out and count it."
     ),
 ]
+OnUnreadable = Annotated[
+    Literal["error", "skip"],
+    typer.Option(
+        "--on-bad-line",
+        help="A line that cannot be read: stop and name it, or leave its place empty.",
+    ),
+]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to compute; auto takes a GPU.")
 ]

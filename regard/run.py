@@ -11,7 +11,7 @@ metrics.jsonl       a line an evaluation
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,22 @@ class Run:
         lines: Sequence[str],
         *,
         decoding: dict[str, Any] | None = None,
-        **more: Any,
+        name: str = "line",
+        first: int = 0,
+        prefix: str = "",
+        aligned: bool = False,
+        refused: Callable[[str], None] | None = None,
     ) -> list[Prediction]:
-        """The n_best outputs for each line, with their scores; more: `prefix=` and all of Asked."""
-        asked = Asked(lines, self.decode(decoding or {}), **more)
+        """The n_best outputs for each line, with their scores; `Asked` says what can be asked."""
+        asked = Asked(
+            lines,
+            self.decode(decoding or {}),
+            name=name,
+            first=first,
+            prefix=prefix,
+            aligned=aligned,
+            refused=refused,
+        )
         return self.task.predict(self.model, asked, engine=self.engine)
 
     def together_with(self, others: Sequence["Run"]) -> "Run":
@@ -112,7 +124,8 @@ class Run:
                 f"{min(decoding)} changes no score of task={self.config.task}, which are made "
                 f"without writing outputs."
             )
-        began, signatures = time.perf_counter(), self.task.signatures()
+        signatures = self.task.signatures()  # first, for it may want a package that is not there
+        began = time.perf_counter()
         examples, metrics = self.task.evaluate(
             self.model, split, engine=self.engine, decode=self.decode(decoding), outputs=outputs
         )
@@ -150,7 +163,7 @@ class Run:
         return self.task.trace(self.model, text, engine=self.engine)
 
     def notices(self) -> list[str]:
-        """What in the data read so far could not be used as it is, a sentence each."""
+        """What could not be read or written as it should be, a sentence each."""
         return self.task.notices()
 
     def metrics(self) -> list[dict[str, Any]]:

@@ -78,7 +78,6 @@ def train(
             told(sentence)
         model = task.build_model().to(engine.device)
         loop = _loop(config, task, model, engine)
-        loop.probe()  # before anything is written
         checkpoints = SaveCheckpoints(
             out / "checkpoints",
             config.train.save_every,
@@ -86,6 +85,7 @@ def train(
             metadata=task.identity,
             average=MovingAverage(model, config.train.ema) if config.train.ema else None,
         )
+        loop.probe()  # before anything is written
         if resume:
             _take_up(loop, checkpoints, told)
             _tell_of_schedule(began, config, told)

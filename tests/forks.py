@@ -27,7 +27,9 @@ def run_here(language: str, text: str) -> NoReturn:
             sys.argv = shlex.split(text)
             main()
     except SystemExit as end:
-        os._exit(_flushed(int(end.code or 0)))
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        os._exit(_flushed(1 if isinstance(end.code, str) else end.code or 0))
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(_flushed(1))

@@ -11,10 +11,12 @@ class Data(Section):
     """Where the examples come from."""
 
     train: str = Field(
-        "sort", description="a generator's name, or a file: of pairs, or of text for lm"
+        "sort",
+        min_length=1,
+        description="a generator's name, or a file: of pairs, or of text for lm",
     )
-    valid: str = Field("sort", description="the same, to choose the best weights by")
-    test: str = Field("sort", description="the same, to evaluate on")
+    valid: str = Field("sort", min_length=1, description="the same, to choose the best weights by")
+    test: str = Field("sort", min_length=1, description="the same, to evaluate on")
     directory: str = Field("", description="where the files are; --data sets it")
     source: str = Field(
         "",
@@ -76,8 +78,10 @@ class Data(Section):
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Of the source and of the target."""
-        return self.source_language or self.source, self.target_language or self.target
+        """Of the source and of the target; nothing, where only a column's number is known."""
+        columns = (self.source.rpartition(".")[2], self.target.rpartition(".")[2])
+        source, target = ("" if one.isdecimal() else one for one in columns)
+        return self.source_language or source, self.target_language or target
 
 
 TokenKind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]

@@ -159,6 +159,8 @@ def _set(values: dict[str, Any], override: str) -> None:
         value = _parse(text)
     except NOT_YAML:
         value = text
+    if not isinstance(value, str) and _field_type(key.strip()) is str:
+        value = text.strip()  # whatever YAML would make of it
     *sections, name = key.strip().split(".")
     place = values
     for section in sections:
@@ -205,9 +207,11 @@ def _short(value: Any) -> str:
 
 
 def _field_type(key: str) -> Any:
+    """What a key's value must be; nothing, if there is no such key."""
     section: Any = Config
     for part in key.split("."):
-        section = section.model_fields[part].annotation
+        fields = getattr(section, "model_fields", {})
+        section = fields[part].annotation if part in fields else None
     return section
 
 

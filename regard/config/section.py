@@ -24,10 +24,9 @@ class Section(BaseModel):
         kind = cls.model_fields[info.field_name].annotation
         if kind is str and (value is None or type(value) is int):
             return "" if value is None else str(value)
-        if isinstance(value, bool) and kind is str:
-            raise ValueError(
-                f'YAML reads this word as {str(value).lower()}; put it in quotes, as in "no"'
-            )
+        if kind is str and not isinstance(value, str | dict | list):
+            read = str(value).lower() if isinstance(value, bool) else repr(value)
+            raise ValueError(f"YAML reads this as {read} and not as text; put it in quotes")
         if isinstance(value, bool) and {kind, *get_args(kind)} & {int, float}:
             raise ValueError(f"{str(value).lower()} is not a value for it")
         return value

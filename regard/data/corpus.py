@@ -35,6 +35,8 @@ def key_of(*parts: object) -> str:
 def open_corpus(key: str, tally: Tally) -> OnDisk | None:
     """The examples of this key, if they are there; the tally is what it was when they were made."""
     folder = cache_folder() / key
+    if not folder.exists():
+        return None
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         for name, checksum in about["checksums"].items():
@@ -42,8 +44,6 @@ def open_corpus(key: str, tally: Tally) -> OnDisk | None:
                 raise ValueError(name)
         tally.begin(about["tally"])
         return OnDisk(folder, count=tally.rows)
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, KeyError, TypeError):
         shutil.rmtree(folder, ignore_errors=True)  # damaged: it is only a copy
         return None

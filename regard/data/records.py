@@ -206,7 +206,14 @@ def _table(
         by_number = all(column.isdecimal() for column in columns)
         header = first[0][1]
         if by_number:  # any line may be the faulty one: the width is what most have
-            header = [""] * statistics.mode(len(row) for _, row in first)
+            widths = [len(row) for _, row in first]
+            enough = [one for one in widths if one >= max(map(int, columns))]
+            header = [""] * statistics.mode(enough or widths)
+        elif _suffix(path) in {f".{column}" for column in columns}:
+            raise UserError(
+                f"{path} is one side of parallel text: name it without its end, {_suffix(path)}, "
+                f"and both sides are found."
+            )
         width = len(header)
         rows = itertools.chain(first if by_number else first[1:], rows)
         places = (
@@ -232,13 +239,8 @@ def _place(column: str, header: Sequence[str], path: Path, *, by_number: bool, k
         return int(column) - 1
     if not by_number and column in header:
         return header.index(column)
-    if path.with_suffix("").suffix == f".{column}" or path.suffix == f".{column}":
-        raise UserError(
-            f"{path} is one side of parallel text: name it without its end, .{column}, and both "
-            f"sides are found."
-        )
-    there = f"{len(header)} of them" if by_number else f"{', '.join(header)[:200]} (its first line)"
-    raise UserError(f"{path} has no column data.{key}={column!r}; there is {there}.")
+    there = f"{len(header)} columns" if by_number else f"{', '.join(header)[:200]} (its first line)"
+    raise UserError(f"{path} has no column data.{key}={column!r}; it has {there}.")
 
 
 def _row(path: Path, number: int, texts: tuple[str, str], names: Columns) -> Record:
@@ -290,7 +292,7 @@ def _from_mapping(path: Path, number: int, found: object, keys: Columns, names: 
     texts = []
     for key in keys:
         value = _under(found, key)
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if value is None or isinstance(value, dict | list):
             return Fault(path, number, f"no text under {key!r}")
         texts.append(str(value))  # a class may be named by a number
     return _row(path, number, (texts[0], texts[1]), names)

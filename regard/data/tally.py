@@ -60,13 +60,13 @@ class Tally:
         self.tokens += sum(map(len, texts))
         self.unknown += sum(ids.count(unknown) for ids in texts)
 
-    def reasons(self) -> list[str]:
-        """A clause on each reason, with its count and its first places."""
-        return [
+    def reasons(self) -> dict[str, int]:
+        """A clause on each reason, with its count and its first places; and its count."""
+        return {
             f"{count:,} where {kind} ({', '.join(self.places[kind])}"
-            f"{', …' if count > len(self.places[kind]) else ''})"
+            f"{', …' if count > len(self.places[kind]) else ''})": count
             for kind, count in self.counts.items()
-        ]
+        }
 
     def begin(self, counted: dict[str, Any] | None = None) -> None:
         """Count anew, as the file is read again; or take what was counted when it last was."""

@@ -101,15 +101,16 @@ def _pieces(
     chosen = trainer(vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, **options)
     try:
         backend.train_from_iterator(texts, chosen)
-        if backend.get_vocab_size() > vocab_size:
-            raise ValueError(NO_ROOM)
+        fits = backend.get_vocab_size() <= vocab_size
     except Exception as error:  # the library has no other kind
         if NO_ROOM not in str(error):
             raise
+        fits = False
+    if not fits:
         raise UserError(
             f"tokenizer.vocab_size={vocab_size} is too small: every character of the texts is a "
-            f"piece, and there are more of them. Make it larger, or take tokenizer.kind=bytes."
-        ) from None
+            f"piece already (for wordpiece two). Make it larger, or take tokenizer.kind=bytes."
+        )
     backend.decoder = decoder()
     # The library would find "</s>" in a text and take it for the end of it. As plain entries of the
     # vocabulary the special tokens keep their ids, and no text makes them.

@@ -1,5 +1,6 @@
 """Which word of an output comes from which of its source, as the decoder's attention has it."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -35,12 +36,18 @@ def align(
     """Every token of the output with the source token that it looks at most, as pairs of words."""
     read, written = _of_words(source, source_words), _of_words(output, output_words)
     looked_at = weights[: len(output), : len(source)].argmax(dim=1).tolist()
-    return sorted({(read[at], written[n]) for n, at in enumerate(looked_at)})
+    return sorted(
+        {pair for n, at in enumerate(looked_at) for pair in itertools.product(read[at], written[n])}
+    )
 
 
-def _of_words(ids: Ids, words: Callable[[Ids], Sequence[str]]) -> list[int]:
-    """The word that each token belongs to: the last one of the text that ends with it."""
-    return [max(0, len(words(ids[: end + 1])) - 1) for end in range(len(ids))]
+def _of_words(ids: Ids, words: Callable[[Ids], Sequence[str]]) -> list[range]:
+    """The words that each token adds to the text before it; if none, the one that it goes on."""
+    counts = [len(words(ids[:end])) for end in range(len(ids) + 1)]
+    return [
+        range(before if after > before else max(0, after - 1), max(1, after))
+        for before, after in itertools.pairwise(counts)
+    ]
 
 
 def words_or_characters(language: str) -> Callable[[str], Sequence[str]]:

@@ -1,7 +1,7 @@
 """What is asked of a run: lines to predict, and how."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from regard.config import Decode
 from regard.data.records import broken
@@ -14,6 +14,7 @@ class Asked:
 
     lines: Sequence[str]
     decode: Decode
+    _: KW_ONLY
     name: str = "line"
     """What a line is called in a message."""
     first: int = 0

@@ -78,7 +78,7 @@ class LanguageModelling(Task):
 
     def check_data(self) -> None:
         for split in SPLITS:
-            self.lines(split)
+            self.text(split)
 
     def notices(self) -> list[str]:
         return [
@@ -158,7 +158,10 @@ class LanguageModelling(Task):
             )
             for number, prompt, hypotheses in zip(readable, prompts, written, strict=True)
         }
-        return [found.get(number, Prediction(line, [], [])) for number, line in enumerate(lines)]
+        return [
+            found.get(number, Prediction(line, [], [], finished=[]))
+            for number, line in enumerate(lines)
+        ]
 
     def _prompt(self, rows: list[list[int]]) -> Int[Tensor, "B L"]:
         """As the model reads them: a line begins after the end of another."""

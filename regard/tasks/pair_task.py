@@ -67,16 +67,20 @@ class PairTask(Task):
             self.examples(split)
 
     def notices(self) -> list[str]:
-        found = []
+        found, told = [], set()  # splits of one file meet the same faults: they are told once
         for split, source in self.sources.items():
-            tally = source.tally
-            if tally.left_out:
-                reasons = "; ".join(tally.reasons())
-                lines = "line was" if tally.left_out == 1 else "lines were"
-                found.append(f"{source.path}: {tally.left_out:,} {lines} left out: {reasons}.")
-            found += unknown_tokens(f"data.{split}", tally.unknown, tally.tokens)
-        found += unknown_tokens("the input", self._read_unknown, self._read_tokens)
-        return list(dict.fromkeys(found))  # splits of one file have the same faults
+            reasons = {
+                reason: count
+                for reason, count in source.tally.reasons().items()
+                if (source.path, reason) not in told
+            }
+            told |= {(source.path, reason) for reason in reasons}
+            if reasons:
+                count = sum(reasons.values())
+                lines = "line was" if count == 1 else "lines were"
+                found.append(f"{source.path}: {count:,} {lines} left out: {'; '.join(reasons)}.")
+            found += unknown_tokens(f"data.{split}", source.tally.unknown, source.tally.tokens)
+        return found + unknown_tokens("the input", self._read_unknown, self._read_tokens)
 
     def count_read(self, rows: Sequence[Ids]) -> None:
         """Remember how much of what was given to predict is unknown, to say so."""

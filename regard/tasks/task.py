@@ -81,7 +81,7 @@ class Task(ABC):
 
     @abstractmethod
     def notices(self) -> list[str]:
-        """A sentence on everything in the data that could not be used as it is: none in silence."""
+        """A sentence on all that could not be read or written as it should be: none in silence."""
 
     @abstractmethod
     def new_model(self) -> nn.Module:

@@ -47,7 +47,7 @@ class Translate(PairTask):
 
     def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
         super().__init__(config)
-        self._cut = 0
+        self._written = self._cut = 0
         self.tokenizer, self.target_tokenizer = (
             self._train_tokenizers() if files is None else self._open_tokenizers(files)
         )
@@ -139,9 +139,13 @@ class Translate(PairTask):
         super().check_data()
 
     def notices(self) -> list[str]:
-        outputs = "output was" if self._cut == 1 else "outputs were"
-        cut = [f"{self._cut:,} {outputs} cut at max_new_tokens, before the end."]
-        return super().notices() + (cut if self._cut else [])
+        """And how much of what was written last could not be written to its end."""
+        found = super().notices()
+        if self.config.data.scores == "translation" and not self.config.data.languages[1]:
+            found.append("data.target_language is not given: BLEU cuts words as of English.")
+        if self._cut:
+            found.append(f"{self._cut:,} of {self._written:,} outputs were cut at max_new_tokens.")
+        return found
 
     def evaluate(
         self,
@@ -158,6 +162,7 @@ class Translate(PairTask):
         A source that stands there more than once has several right targets: any of them counts,
         but in translation, which is scored line by line.
         """
+        self._written = self._cut = 0
         total = Sums()
         with torch.inference_mode(), engine.autocast():
             for batch in self.batches_of(split).epoch(0):
@@ -223,8 +228,8 @@ class Translate(PairTask):
                 line,
                 [self.target_tokenizer.decode(one.tokens) for one in found.get(number, [])],
                 [one.score for one in found.get(number, [])],
-                alignments.get(number, []) if asked.aligned else None,
-                [one.finished for one in found.get(number, [])],
+                alignment=alignments.get(number, []) if asked.aligned else None,
+                finished=[one.finished for one in found.get(number, [])],
             )
             for number, line in enumerate(lines)
         ]
@@ -295,6 +300,7 @@ class Translate(PairTask):
         found = write(
             model, sources, source_batch, decode, engine, prefixes=prefixes, numbers=numbers
         )
+        self._written += len(found)
         self._cut += sum(not hypotheses[0].finished for hypotheses in found)
         return found
 

@@ -175,6 +175,8 @@ class Loop:
                 for parameter in group["params"]:
                     parameter.grad = torch.zeros_like(parameter)
             self.optimiser.step()
+            if self.accumulate == 1:  # otherwise a batch finds the gradients of the one before it
+                self.optimiser.zero_grad(set_to_none=True)
             self._loss(self.model, batch, {})[0].backward()
         self.optimiser.zero_grad(set_to_none=True)
         self.optimiser.state.clear()
@@ -182,7 +184,7 @@ class Loop:
     @property
     def learning_rate(self) -> float:
         """Of the last update."""
-        return self.optimiser.param_groups[0]["lr"]
+        return self.schedule(max(1, self.progress.step))
 
     def _batches(self) -> Iterator[tuple[str, Any]]:
         """Batches without end and their places, from where progress stands, which keeps count."""

@@ -49,6 +49,10 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / "key" / "source.ids").write_bytes(damaged)
         assert open_corpus("key", Tally("skip")) is None
         assert not (tmp_path / "key").exists()
+    make_corpus("key", [(None, [1], [2])], tally=Tally("skip", rows=1))
+    (tmp_path / "key" / "source.ids").unlink()
+    assert open_corpus("key", Tally("skip")) is None
+    assert not (tmp_path / "key").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch) -> None:

@@ -140,7 +140,6 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
         ("pairs.jsonl", b'{"source": "\xff", "target": "b"}\n', "pairs.jsonl:1: not UTF-8"),
         ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1: no text under 'target'"),
         ("pairs.jsonl", "[]\n", "pairs.jsonl:1: not an object"),
-        ("pairs.jsonl", '{"source": true, "target": "b"}\n', ":1: no text under 'source'"),
         (
             "pairs.jsonl",
             '{"source": "a \\ud83d", "target": "b"}\n',
@@ -184,11 +183,9 @@ def test_a_missing_partner_is_no_line_to_skip(tmp_path: Path) -> None:
 
 def test_columns_that_are_not_there(tmp_path: Path) -> None:
     write(tmp_path / "pairs.tsv", "en\tde\na\tb\n")
-    with pytest.raises(
-        UserError, match=r"no column data\.source='fr'; there is en, de \(its first"
-    ):
+    with pytest.raises(UserError, match=r"no column data\.source='fr'; it has en, de \(its first"):
         read(source(tmp_path, source="fr", target="de"))
-    with pytest.raises(UserError, match=r"no column data\.target='3'; there is 2 of them"):
+    with pytest.raises(UserError, match=r"no column data\.target='3'; it has 2 columns"):
         read(source(tmp_path, source="1", target="3"))
 
 

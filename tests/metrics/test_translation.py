@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
+from regard.config import Data
 from regard.errors import UserError
 from regard.metrics.bleu import bleu
 from regard.metrics.translation import MAKERS, signatures, tokenizer_of, translation_scores
@@ -59,6 +60,8 @@ def test_chinese_is_cut_into_characters_and_german_into_words() -> None:
     for name, languages in cuts.items():
         assert {tokenizer_of(language) for language in languages.split()} == {name}
     assert tokenizer_of("") == "13a"
+    assert Data(source="translation.en", target="translation.zh").languages == ("en", "zh")
+    assert Data(source="2", target="1", target_language="de").languages == ("", "de")
     one, other = ["我喜欢这本书因为它很好"], ["我喜欢那本书因为它很好"]
     assert translation_scores(one, other, language="zh", names=["bleu"])["bleu"] > 50
     assert translation_scores(one, other, language="de", names=["bleu"])["bleu"] < 10

@@ -61,6 +61,12 @@ def test_from_the_command_line_to_a_picture_of_its_gates(call, settings, tmp_pat
     assert all(held)
 
 
+def test_tokens_without_an_id_are_told_before_training(settings, tmp_path: Path) -> None:
+    told: list[str] = []
+    train(settings("tokenizer.vocab_size=8"), tmp_path / "run", told=told.append)
+    assert any("data.train: " in one and "are not in the vocabulary" in one for one in told)
+
+
 def test_what_is_carried_is_float32_whatever_it_was_computed_in(settings, tmp_path) -> None:
     half = run.make_engine(device="cpu", precision="bf16")
     train(settings("train.steps=4"), tmp_path / "run", engine=half)

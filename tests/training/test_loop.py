@@ -331,7 +331,11 @@ def test_memory_that_runs_out_is_found_before_anything_is_written(
         trained(tmp_path / "run")
     assert not (tmp_path / "run").exists()
     stream = BatchStream(
-        lambda epoch: InMemory([[4] * n for n in range(1, 41)], [[4]] * 40), seed=0, batch_size=5
+        lambda epoch: InMemory([[4] * n for n in range(1, 41)], [[4]] * 40),
+        seed=1,
+        batch_size=5,
+        window=10,
+        block=5,
     )
     place, batch = stream.largest(0)
     assert place == "5 rows of up to 41 tokens"
@@ -343,13 +347,15 @@ def test_memory_that_runs_out_is_found_before_anything_is_written(
 
 
 def test_looking_for_memory_leaves_nothing_behind(tmp_path: Path) -> None:
-    resolved = config.load("sort", TINY)
+    decayed = ["train.optimizer=adamw", "train.weight_decay=0.5"]  # by a step of any length
+    resolved = config.load("sort", [*TINY, *decayed])
     task = Translate(resolved)
     model = task.build_model()
     loop = _loop(resolved, task, model, make_engine())
     before = {name: part.clone() for name, part in model.state_dict().items()}
     loop.probe()
     assert not loop.optimiser.state
+    assert loop.learning_rate == loop.schedule(1) > 0
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
 
