@@ -116,6 +116,7 @@ def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
             warmup=settings.warmup,
             steps=steps,
             d_model=config.model.d_model,
+            cycles=settings.cycles,
         ),
         steps,
         engine=engine,

@@ -30,6 +30,9 @@ class Train(Section):
     schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = Field(
         "inverse-sqrt", description="how the learning rate changes; all begin with a warm-up"
     )
+    cycles: int = Field(
+        1, ge=1, le=1_000, description="of the cosine schedule: how often it comes down to 0"
+    )
     warmup: int = Field(
         400, ge=0, le=10**9, description="updates over which the learning rate rises"
     )
@@ -93,6 +96,8 @@ class Train(Section):
                 raise ValueError(f"give {one} or {other}, and only one of them")
         if self.weight_decay and self.optimizer == "adam":
             raise ValueError("weight_decay needs optimizer=adamw")
+        if self.cycles > 1 and self.schedule != "cosine":
+            raise ValueError(f"cycles are of schedule=cosine, and this is {self.schedule}")
         return self
 
 

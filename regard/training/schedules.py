@@ -32,22 +32,31 @@ def linear(step: int, *, lr: float, warmup: int, steps: int) -> float:
     return lr * max(0.0, (steps - step) / max(1, steps - warmup))
 
 
-def cosine(step: int, *, lr: float, warmup: int, steps: int) -> float:
-    """Up over the warm-up, then half a cosine down to 0 at the last step."""
+def cosine(step: int, *, lr: float, warmup: int, steps: int, cycles: int = 1) -> float:
+    """Up over the warm-up, then half a cosine down to 0 at the last step.
+
+    With cycles, so many of them one after another, each but the first from lr (Loshchilov & Hutter
+    2017): the weights leave where they have settled, and settle again.
+    """
     if step <= warmup:
         return lr * step / warmup
-    done = min(1.0, (step - warmup) / max(1, steps - warmup))
+    length = math.ceil(steps / cycles)
+    cycle = min(cycles - 1, (step - 1) // length)
+    begin, end = max(warmup, cycle * length), (cycle + 1) * length
+    done = min(1.0, (step - begin) / max(1, end - begin))
     return lr * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def make_schedule(name: str, *, lr: float, warmup: int, steps: int, d_model: int) -> Schedule:
+def make_schedule(
+    name: str, *, lr: float, warmup: int, steps: int, d_model: int, cycles: int = 1
+) -> Schedule:
     """The schedule of this name, as a function of the step alone."""
     schedules: dict[str, Schedule] = {
         "constant": lambda step: constant(step, lr=lr, warmup=warmup),
         "inverse-sqrt": lambda step: inverse_sqrt(step, lr=lr, warmup=warmup),
         "noam": lambda step: noam(step, lr=lr, warmup=warmup, d_model=d_model),
         "linear": lambda step: linear(step, lr=lr, warmup=warmup, steps=steps),
-        "cosine": lambda step: cosine(step, lr=lr, warmup=warmup, steps=steps),
+        "cosine": lambda step: cosine(step, lr=lr, warmup=warmup, steps=steps, cycles=cycles),
     }
     if name not in schedules:
         raise ValueError(f"schedule={name!r} is not one of {', '.join(schedules)}")

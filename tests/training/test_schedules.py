@@ -34,6 +34,13 @@ def test_no_warmup_starts_at_once(name: str) -> None:
     assert rate(2) <= rate(1)
 
 
+def test_a_cycle_begins_as_if_there_were_no_other_and_the_next_at_the_top() -> None:
+    rate, alone = schedule("cosine", steps=220, cycles=2), schedule("cosine")
+    assert [rate(step) for step in range(1, 111)] == [alone(step) for step in range(1, 111)]
+    for step, value in {111: 2.0, 165: 1.0, 220: 0.0, 230: 0.0}.items():
+        assert rate(step) == pytest.approx(value, abs=1e-3)
+
+
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(ValueError, match="'zigzag' is not one of"):
         schedule("zigzag")
