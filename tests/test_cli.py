@@ -111,6 +111,7 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
         (["model.attention=soft"], ["model.attention='soft' is not one of none, bahdanau"]),
         (["seed.deep=3"], ["seed is not a section"]),
         (["train.weight_decay=0.1"], ["weight_decay needs optimizer=adamw"]),
+        (["train.cycles=2", "train.schedule=linear"], ["cycles are of schedule=cosine"]),
         (["decode.n_best=9"], ["n_best=9 is more than the 1 that greedy keeps"]),
         (["data.train=nowhere.tsv"], ["data.train='nowhere.tsv' is neither a generator"]),
         (["data.max_length=1"], ["data.max_length=1 is less than the 2 digits"]),
