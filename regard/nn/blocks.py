@@ -13,6 +13,7 @@ class BlockLinear(nn.Linear):
 
     def __init__(self, d_model: int, blocks: int, *, bias: bool = True) -> None:
         super().__init__(d_model, blocks * d_model, bias=bias)
+        self.blocks = blocks
 
     def forward(
         self, x: Float[Tensor, "*B D"], *, first: int = 0, end: int | None = None

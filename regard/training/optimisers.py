@@ -1,21 +1,37 @@
-"""Adam and AdamW, fused, and their state as named tensors."""
+"""Adam and AdamW, fused, and Muon; their state as named tensors."""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from regard.nn.blocks import BlockLinear
+from regard.training.muon import Muon
 
 
 def make_optimiser(
     model: nn.Module, *, name: str, lr: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
-    """Adam(β 0.9 and 0.98, ε 1e-9) as in Vaswani et al. 2017, §5.3; AdamW decays matrices alone."""
+    """Adam(β 0.9 and 0.98, ε 1e-9) as in Vaswani et al. 2017, §5.3; AdamW decays matrices alone.
+
+    Muon moves the matrices of linear maps; embeddings, recurrent weights and all else AdamW.
+    """
     matrices = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.requires_grad and p.dim() < 2]
     groups = [
         {"params": matrices, "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},  # biases and norms have no size to keep down
     ]
+    adam: dict[str, Any] = {"lr": lr, "betas": (0.9, 0.98), "eps": 1e-9, "fused": True}
+    if name == "muon":
+        blocks = {
+            module.weight: module.blocks if isinstance(module, BlockLinear) else 1
+            for module in model.modules()
+            if isinstance(module, nn.Linear) and module.weight.requires_grad
+        }
+        return Muon(groups, blocks=blocks, **adam)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
-    return kind(groups, lr=lr, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    return kind(groups, **adam)
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
@@ -33,7 +49,12 @@ def restore_optimiser(
 ) -> None:
     """Put back what `optimiser_tensors` took out; a ValueError if it is another model's."""
     parameters = dict(model.named_parameters())
-    expected = {f"{name}/{key}" for name in parameters for key in ("exp_avg", "exp_avg_sq", "step")}
+    turned = optimiser.blocks if isinstance(optimiser, Muon) else {}
+    expected = {
+        f"{name}/{key}"
+        for name, parameter in parameters.items()
+        for key in ([Muon.MOMENTUM] if parameter in turned else ["exp_avg", "exp_avg_sq", "step"])
+    }
     if tensors and tensors.keys() != expected:
         raise ValueError(f"{len(tensors.keys() ^ expected)} tensors are missing or unexpected")
     for path, value in tensors.items():
