@@ -163,7 +163,9 @@ def tutorial(width: int, share: int, *, data: Path | None) -> Work:
     return work
 
 
-def regard_loop(width: int, engine: Engine) -> tuple[Loop, Callable[..., Tensor]]:
+def regard_loop(
+    width: int, engine: Engine, *, shares: int = 1
+) -> tuple[Loop, Callable[..., Tensor]]:
     model = Transformer(
         VOCAB,
         VOCAB,
@@ -181,12 +183,16 @@ def regard_loop(width: int, engine: Engine) -> tuple[Loop, Callable[..., Tensor]
     optimiser = make_optimiser(model, name="adam", lr=1e-4)
     # The benchmark hands its batches to the loop itself.
     none = BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1)
-    loop = Loop(model, none, loss, optimiser, lambda step: 1e-4, 1, engine=engine, clip=1.0)
+    loop = Loop(
+        model, none, loss, optimiser, lambda step: 1e-4, 1, engine=engine, shares=shares, clip=1.0
+    )
     return loop, engine.callable(model)
 
 
-def regard(width: int, share: int, *, batches: Iterator[Batch], engine: Engine) -> Work:
-    loop, model = regard_loop(width, engine)
+def regard(
+    width: int, share: int, *, batches: Iterator[Batch], engine: Engine, shares: int = 1
+) -> Work:
+    loop, model = regard_loop(width, engine, shares=shares)
 
     def work() -> tuple[float, float]:
         chosen = [next(batches) for _ in range(share)]
@@ -229,6 +235,13 @@ def contestant(name: str, width: int, data: Path | None) -> None:
     makers: dict[str, Callable[[], Work]] = {
         "tutorial": lambda: tutorial(width, share, data=data),
         "regard": lambda: regard(width, share, batches=bucketed_batches(data), engine=Engine()),
+        "regard, shared out": lambda: regard(
+            width,
+            share,
+            batches=bucketed_batches(data),
+            engine=Engine(),
+            shares=torch.get_num_threads(),
+        ),
         "regard, its batches": lambda: regard(
             width, share, batches=random_batches(data), engine=Engine()
         ),
@@ -243,7 +256,8 @@ def contestant(name: str, width: int, data: Path | None) -> None:
         ),
         "matrix product": lambda: matrix_product(share),
     }
-    if name in ("regard", "regard, compiled"):  # not on its batches: like is compared with like
+    # Not on its batches, where like is compared with like.
+    if name in ("regard", "regard, shared out", "regard, compiled"):
         keep_freed_memory()
     serve(makers[name]())
 
@@ -263,6 +277,7 @@ def main() -> None:
         names = [
             "tutorial",
             "regard",
+            "regard, shared out",
             "regard, its batches",
             "regard, memory handed back",
             "regard, compiled",
@@ -280,6 +295,7 @@ def main() -> None:
                 f"{ours.speed:,.0f}",
                 f"**{ratio(ours, peer):.2f}×**",
                 f"{ratio(found['regard, its batches'], peer):.2f}×",
+                f"{ratio(found['regard, shared out'], ours):.2f}×",
                 f"{ratio(found['regard, compiled'], ours):.2f}×",
                 f"{ratio(ours, found['regard, memory handed back']):.2f}×",
                 f"{100 * share:.0f}%",
@@ -294,6 +310,7 @@ def main() -> None:
             "Regard, tokens/s",
             "Regard / tutorial",
             "on the same batches",
+            "`train.shares` adds",
             "`--compile` adds",
             "keeping freed memory adds",
             "of the matrix-product rate",

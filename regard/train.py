@@ -121,6 +121,7 @@ def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
         steps,
         engine=engine,
         accumulate=settings.accumulate,
+        shares=settings.shares if engine.shares_out else 1,
         clip=settings.clip,
         seed=config.seed,
         progress=Progress(data=task.fingerprint, engine=str(engine)),

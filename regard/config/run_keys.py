@@ -21,6 +21,13 @@ class Train(Section):
     accumulate: int = Field(
         1, ge=1, le=10_000, description="batches whose gradients make one update"
     )
+    shares: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="parts of a batch that a CPU computes side by side, a thread each; it pays for "
+        "a Transformer, and what dropout draws depends on it",
+    )
     lr: float = Field(
         1e-3,
         gt=0,
@@ -36,10 +43,12 @@ class Train(Section):
     warmup: int = Field(
         400, ge=0, le=10**9, description="updates over which the learning rate rises"
     )
-    optimizer: Literal["adam", "adamw"] = Field(
-        "adam", description="Adam(0.9, 0.98, 1e-9), or AdamW with decoupled weight decay"
+    optimizer: Literal["adam", "adamw", "muon"] = Field(
+        "adam",
+        description="Adam(0.9, 0.98, 1e-9), AdamW with decoupled weight decay, or Muon, which "
+        "makes the steps of matrices orthogonal",
     )
-    weight_decay: float = Field(0.0, ge=0, description="of AdamW, on matrices alone")
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW and Muon, on matrices alone")
     clip: float = Field(1.0, ge=0, description="the largest gradient norm; 0 does not clip")
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="ε: spread over all C classes as ε/C"
@@ -95,7 +104,7 @@ class Train(Section):
             if (getattr(self, one) is None) == (getattr(self, other) is None):
                 raise ValueError(f"give {one} or {other}, and only one of them")
         if self.weight_decay and self.optimizer == "adam":
-            raise ValueError("weight_decay needs optimizer=adamw")
+            raise ValueError("weight_decay needs optimizer=adamw or muon")
         if self.cycles > 1 and self.schedule != "cosine":
             raise ValueError(f"cycles are of schedule=cosine, and this is {self.schedule}")
         return self

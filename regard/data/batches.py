@@ -35,6 +35,26 @@ class Batch:
             self.tokens,
         )
 
+    def shares(self, count: int) -> "list[Batch]":
+        """Its rows in up to so many batches: every count-th row, so that all are as long."""
+        if not worth_sharing(len(self.source), count):
+            return [self]
+        parts = (
+            (part[first::count] for part in (self.source, self.target_in, self.target_out))
+            for first in range(count)
+        )
+        return [
+            Batch(source, into, out, int((out != PADDING).sum())) for source, into, out in parts
+        ]
+
+
+def worth_sharing(rows: int, count: int) -> bool:
+    """Whether a batch of so many rows has enough of them for each of so many threads."""
+    return count > 1 and rows >= FEWEST_ROWS * count
+
+
+FEWEST_ROWS = 8
+"""That are worth a thread of their own."""
 
 Collate = Callable[[Sequence[Ids], Sequence[Ids]], Any]
 """(sources, targets) -> a batch."""

@@ -49,6 +49,10 @@ class TextBatch:
             self.first,
         )
 
+    def shares(self, count: int) -> "list[TextBatch]":
+        """Itself: what one batch leaves for the next is of all its rows."""
+        return [self]
+
 
 class TextStream:
     """One long text as a few rows side by side, read from left to right in stretches.

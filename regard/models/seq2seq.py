@@ -12,6 +12,7 @@ from regard.nn.cells import CellKind, CellState
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
 from regard.nn.masks import PADDING
+from regard.nn.randomness import generator
 from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
 from regard.nn.trace import Trace, at
 
@@ -121,7 +122,7 @@ class AttentionSeq2Seq(nn.Module):
         seen: list[Trace] = []
         for position in range(target.size(1)):
             x = embedded[:, position]
-            if hidden and self.training and torch.rand(()) >= self.teacher_forcing:
+            if hidden and self.training and self._forgets_the_truth():
                 own = self.output(hidden[-1]).argmax(-1)  # B
                 x = self._embed(own[:, None])[:, 0]
             looked = None if trace is None else Trace()
@@ -132,6 +133,10 @@ class AttentionSeq2Seq(nn.Module):
         if trace is not None:
             trace.join(seen)
         return self.output(torch.stack(hidden, dim=1), trace=at(trace, "output"))
+
+    def _forgets_the_truth(self) -> bool:
+        """Whether a step of training is given the model's own last token: drawn anew each time."""
+        return bool(torch.rand((), generator=generator()) >= self.teacher_forcing)
 
     def start(self, source: Int[Tensor, "B S"]) -> Seq2SeqState:
         """Read the source: the state before the first target token."""

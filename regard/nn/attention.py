@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.nn.dropout import dropout as drop
 from regard.nn.masks import check_mask
 from regard.nn.softmax import masked_softmax
 from regard.nn.trace import Trace
@@ -27,7 +28,8 @@ def attend(
     check_mask(mask)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # B H T S
     weights = masked_softmax(scores, mask)  # B H T S
-    return F.dropout(weights, dropout, training=dropout > 0) @ value, weights  # B H T K
+    kept = drop(weights, dropout) if dropout > 0 else weights
+    return kept @ value, weights  # B H T K
 
 
 def attend_fast(
@@ -38,7 +40,12 @@ def attend_fast(
     *,
     dropout: float = 0.0,
 ) -> Float[Tensor, "*B T K"]:
-    """The same by torch's fused kernel, which never writes the weights down."""
+    """The same by torch's fused kernel, which never writes the weights down.
+
+    On a CPU there is none that drops weights out.
+    """
+    if dropout > 0 and query.device.type == "cpu":
+        return attend(query, key, value, mask, dropout=dropout)[0]
     check_mask(mask)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 

@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.nn.randomness import generator
+
 LEVELS = 2**16
 """What a random number of 16 bits can be: the rate is rounded to a multiple of 1/LEVELS."""
 
@@ -19,7 +21,8 @@ def dropout(x: Float[Tensor, "*B"], rate: float) -> Float[Tensor, "*B"]:
     if x.device.type != "cpu":
         return F.dropout(x, rate)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
+    draws.random_(-(2**63), None, generator=generator())
     levels = draws.view(torch.int16)[: x.numel()].view(x.shape)  # −LEVELS/2 … LEVELS/2 − 1
     kept = (levels >= dropped - LEVELS // 2).to(x.dtype)
     return x * kept.mul_(LEVELS / (LEVELS - dropped))

@@ -117,6 +117,9 @@ class Recurrent(nn.Module):
         on_cpu = x.device.type == "cpu"
         if lengths is not None and on_cpu and bool((lengths == x.size(1)).all()):
             lengths = None
+        if on_cpu and self.training and self.n_layers > 1 and self.between.rate > 0:
+            # The kernel's own dropout draws numbers that all threads share: ours, layer by layer.
+            lengths = torch.full((x.size(0),), x.size(1)) if lengths is None else lengths
         if lengths is not None and on_cpu:
             return self._padded(x, lengths, initial)
         return self._packed(x, lengths, initial)

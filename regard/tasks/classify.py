@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate, pad
+from regard.data.batches import Collate, pad, worth_sharing
 from regard.data.examples import Ids
 from regard.data.pairs import PairSource, listed_classes
 from regard.data.records import Fault, Row
@@ -48,6 +48,15 @@ class ClassBatch:
         return ClassBatch(
             self.source.to(device, non_blocking=True), self.classes.to(device, non_blocking=True)
         )
+
+    def shares(self, count: int) -> "list[ClassBatch]":
+        """Its rows in up to so many batches."""
+        if not worth_sharing(len(self.source), count):
+            return [self]
+        return [
+            ClassBatch(self.source[first::count], self.classes[first::count])
+            for first in range(count)
+        ]
 
 
 def collate_classes(sources: Sequence[Ids], targets: Sequence[Ids]) -> ClassBatch:

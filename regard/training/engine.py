@@ -32,6 +32,11 @@ class Engine:
     def __str__(self) -> str:
         return f"{self.device.type}, {self.precision}{', compiled' if self.compiled else ''}"
 
+    @property
+    def shares_out(self) -> bool:
+        """Whether threads may have a share of a batch each."""
+        return self.device.type == "cpu" and not self.compiled
+
     def autocast(self) -> AbstractContextManager[Any]:
         """Matrix products in bfloat16 where that is asked for; weights and sums stay float32."""
         if self.precision == "fp32":

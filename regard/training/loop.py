@@ -1,8 +1,10 @@
 """The training loop: for each batch, loss, backward, clip, step. All else is a callback."""
 
+import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.nn.randomness import drawing_from
 from regard.training.engine import Engine
 from regard.training.loss import Sums
 from regard.training.memory import naming_the_batch
@@ -24,6 +27,10 @@ class TrainingBatch(Protocol):
     def tokens(self) -> int: ...
 
     def to(self, device: torch.device) -> "TrainingBatch": ...
+
+    def shares(self, count: int) -> Sequence["TrainingBatch"]:
+        """Its rows in up to so many batches; itself alone, if they cannot be parted."""
+        ...
 
 
 @runtime_checkable
@@ -99,6 +106,8 @@ class Loop:
     steps: int
     engine: Engine = field(default_factory=Engine)
     accumulate: int = 1
+    shares: int = 1
+    """Into how many a batch is parted, each for a thread of its own."""
     clip: float = 0.0
     seed: int = 0
     callbacks: Sequence[Callback] = ()
@@ -132,13 +141,18 @@ class Loop:
         torch.manual_seed(_mixed(self.seed, number))  # dropout: a function of (seed, step)
         tokens = sum(batch.tokens for batch in batches.values())
         total = Sums()
-        for place, batch in batches.items():
+        for order, (place, batch) in enumerate(batches.items()):
             with naming_the_batch(place):
-                loss, sums = self._loss(model, batch, self.carried)
-                sums.loss = loss.item()
-                if not math.isfinite(sums.loss):
-                    self._refuse("loss", sums.loss, place)
-                (loss / tokens).backward()
+                shares = batch.shares(self.shares)
+                if len(shares) == 1:
+                    loss, sums = self._checked(model, batch, self.carried, place)
+                    (loss / tokens).backward()
+                else:
+                    seeds = (
+                        _mixed(self.seed, number, order * self.shares + share)
+                        for share in range(len(shares))
+                    )
+                    sums = self._side_by_side(model, shares, tokens, place, seeds)
             total = total + sums
         limit = self.clip or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
@@ -152,6 +166,50 @@ class Loop:
         self.progress.step = number
         self.latest = total
         self._remember(total)
+
+    def _side_by_side(
+        self,
+        model: Callable[..., Any],
+        shares: Sequence[TrainingBatch],
+        tokens: int,
+        place: str,
+        seeds: Iterable[int],
+    ) -> Sums:
+        """Each share of a batch by a thread of its own; their gradients are added up in order.
+
+        Two threads that share every product wait for each other; two that have half of the batch
+        each do not (benchmarks/train_speed.py measures it).
+        """
+        learned = [one for one in self.model.parameters() if one.requires_grad]
+
+        def of_share(share: TrainingBatch, seed: int) -> tuple[Sequence[Tensor | None], Sums]:
+            with drawing_from(torch.Generator().manual_seed(seed)):
+                loss, sums = self._checked(model, share, {}, place)
+            return torch.autograd.grad(loss / tokens, learned, allow_unused=True), sums
+
+        total = Sums()
+        for gradients, sums in self._pool.map(of_share, shares, seeds):
+            for parameter, gradient in zip(learned, gradients, strict=True):
+                if gradient is not None:
+                    before = parameter.grad
+                    parameter.grad = gradient if before is None else before + gradient
+            total = total + sums
+        return total
+
+    @functools.cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        each = max(1, torch.get_num_threads() // self.shares)
+        return ThreadPoolExecutor(self.shares, initializer=torch.set_num_threads, initargs=(each,))
+
+    def _checked(
+        self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried, place: str
+    ) -> tuple[Tensor, Sums]:
+        """The loss, if it is a number, and the sums with its value."""
+        loss, sums = self._loss(model, batch, carried)
+        sums.loss = loss.item()
+        if not math.isfinite(sums.loss):
+            self._refuse("loss", sums.loss, place)
+        return loss, sums
 
     def _loss(
         self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried
@@ -214,6 +272,7 @@ class Loop:
         )
 
 
-def _mixed(seed: int, step: int) -> int:
-    """One number for (seed, step), spread so that neighbours do not overlap."""
-    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9) % 2**63
+def _mixed(seed: int, step: int, share: int = 0) -> int:
+    """One number for (seed, step, share), spread so that neighbours do not overlap."""
+    spread = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+    return sum(one * by for one, by in zip((seed, step, share), spread, strict=True)) % 2**63

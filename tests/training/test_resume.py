@@ -66,12 +66,13 @@ def scores(run: Path) -> list[dict]:
 
 
 AVERAGED = [*ONE_EPOCH, "train.ema=0.9", "train.average=3", "train.average_of=best"]
+SHARED_OUT = [*MANY_EPOCHS, "train.optimizer=muon", "train.shares=2", "model.attention_dropout=0.1"]
 
 
 @pytest.mark.parametrize(
     "settings",
-    [ONE_EPOCH, MANY_EPOCHS, AVERAGED],
-    ids=["one-epoch", "many-epochs", "averaged"],
+    [ONE_EPOCH, MANY_EPOCHS, AVERAGED, SHARED_OUT],
+    ids=["one-epoch", "many-epochs", "averaged", "muon, shared out"],
 )
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[str]) -> None:
     lines = [f"{i % 10} {i % 7} {i % 3}\t{i % 3} {i % 7} {i % 10}\n" for i in range(90)]
