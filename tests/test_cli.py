@@ -112,6 +112,11 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
         (["seed.deep=3"], ["seed is not a section"]),
         (["train.weight_decay=0.1"], ["weight_decay needs optimizer=adamw"]),
         (["train.cycles=2", "train.schedule=linear"], ["cycles are of schedule=cosine"]),
+        (["train.optimizer=sgd"], ["train.optimizer='sgd' is not one of adam, adamw, muon"]),
+        (
+            ["task=lm", "model.kind=lstm", "train.metric=loss", "train.shares=2"],
+            ["train.shares parts the rows of a batch; those of running text go on"],
+        ),
         (["decode.n_best=9"], ["n_best=9 is more than the 1 that greedy keeps"]),
         (["data.train=nowhere.tsv"], ["data.train='nowhere.tsv' is neither a generator"]),
         (["data.max_length=1"], ["data.max_length=1 is less than the 2 digits"]),

@@ -74,6 +74,8 @@ class Config(Section):
             raise ValueError("data.held_out splits pairs of texts; lm reads a file for each part")
         if self.task != "translate" and self.train.r_drop:
             raise ValueError(f"train.r_drop is for task=translate, and this is {self.task}")
+        if self.task == "lm" and self.train.shares > 1:
+            raise ValueError("train.shares parts the rows of a batch; those of running text go on")
         halved = self.model.kind != "transformer" and self.model.bidirectional
         if halved and self.task != "lm" and self.model.d_model % 2:
             raise ValueError(

@@ -198,8 +198,10 @@ class Loop:
 
     @functools.cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        each = max(1, torch.get_num_threads() // self.shares)
-        return ThreadPoolExecutor(self.shares, initializer=torch.set_num_threads, initargs=(each,))
+        """As many threads as there are shares, or as torch may use."""
+        threads = torch.get_num_threads()
+        count, each = min(self.shares, threads), max(1, threads // self.shares)
+        return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(each,))
 
     def _checked(
         self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried, place: str
