@@ -193,6 +193,7 @@ def regard(
     width: int, share: int, *, batches: Iterator[Batch], engine: Engine, shares: int = 1
 ) -> Work:
     loop, model = regard_loop(width, engine, shares=shares)
+    loop.sharing().__enter__()  # for as long as this process lives
 
     def work() -> tuple[float, float]:
         chosen = [next(batches) for _ in range(share)]

@@ -85,6 +85,11 @@ def train(
             metadata=task.identity,
             average=MovingAverage(model, config.train.ema) if config.train.ema else None,
         )
+        if config.train.shares > loop.shares:
+            told(
+                f"train.shares={config.train.shares} is for a CPU without --compile: batches stay "
+                f"whole here, and dropout draws other numbers than it would there."
+            )
         loop.probe()  # before anything is written
         if resume:
             _take_up(loop, checkpoints, told)

@@ -75,7 +75,10 @@ class Config(Section):
         if self.task != "translate" and self.train.r_drop:
             raise ValueError(f"train.r_drop is for task=translate, and this is {self.task}")
         if self.task == "lm" and self.train.shares > 1:
-            raise ValueError("train.shares parts the rows of a batch; those of running text go on")
+            raise ValueError(
+                f"train.shares={self.train.shares}: lm carries a state from batch to batch, so its "
+                f"rows cannot be parted; leave it at 1"
+            )
         halved = self.model.kind != "transformer" and self.model.bidirectional
         if halved and self.task != "lm" and self.model.d_model % 2:
             raise ValueError(

@@ -36,21 +36,25 @@ class Batch:
         )
 
     def shares(self, count: int) -> "list[Batch]":
-        """Its rows in up to so many batches: every count-th row, so that all are as long."""
-        if not worth_sharing(len(self.source), count):
-            return [self]
-        parts = (
-            (part[first::count] for part in (self.source, self.target_in, self.target_out))
-            for first in range(count)
-        )
+        """Its rows dealt out to up to so many batches, as long as it is itself."""
         return [
-            Batch(source, into, out, int((out != PADDING).sum())) for source, into, out in parts
+            Batch(
+                self.source[rows],
+                self.target_in[rows],
+                self.target_out[rows],
+                tokens=int((self.target_out[rows] != PADDING).sum()),
+            )
+            for rows in dealt_out(len(self.source), count)
         ]
 
 
-def worth_sharing(rows: int, count: int) -> bool:
-    """Whether a batch of so many rows has enough of them for each of so many threads."""
-    return count > 1 and rows >= FEWEST_ROWS * count
+def dealt_out(rows: int, count: int) -> list[slice]:
+    """Which rows each of up to so many shares has: neighbours, of like length, are parted.
+
+    Fewer shares where there are not enough rows for a thread each.
+    """
+    count = max(1, min(count, rows // FEWEST_ROWS))
+    return [slice(first, None, count) for first in range(count)]
 
 
 FEWEST_ROWS = 8

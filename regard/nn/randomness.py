@@ -21,4 +21,6 @@ def drawing_from(generator: torch.Generator) -> Iterator[None]:
 
 def generator() -> torch.Generator | None:
     """What to draw from here: this thread's own, or None for torch's, which all share."""
+    if torch.compiler.is_compiling():  # it cannot look into a context, and does without threads
+        return None
     return _drawn_from.get()

@@ -18,6 +18,7 @@ from regard.nn.cells import (
     check_kind,
 )
 from regard.nn.dropout import Dropout
+from regard.nn.randomness import generator
 from regard.nn.trace import Trace, at
 
 RecurrentInit = Literal["orthogonal", "uniform"]
@@ -117,8 +118,8 @@ class Recurrent(nn.Module):
         on_cpu = x.device.type == "cpu"
         if lengths is not None and on_cpu and bool((lengths == x.size(1)).all()):
             lengths = None
-        if on_cpu and self.training and self.n_layers > 1 and self.between.rate > 0:
-            # The kernel's own dropout draws numbers that all threads share: ours, layer by layer.
+        if on_cpu and generator() is not None:
+            # The kernel's own dropout draws what all threads share: layer by layer, it is ours.
             lengths = torch.full((x.size(0),), x.size(1)) if lengths is None else lengths
         if lengths is not None and on_cpu:
             return self._padded(x, lengths, initial)

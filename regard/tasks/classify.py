@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate, pad, worth_sharing
+from regard.data.batches import Collate, dealt_out, pad
 from regard.data.examples import Ids
 from regard.data.pairs import PairSource, listed_classes
 from regard.data.records import Fault, Row
@@ -50,12 +50,10 @@ class ClassBatch:
         )
 
     def shares(self, count: int) -> "list[ClassBatch]":
-        """Its rows in up to so many batches."""
-        if not worth_sharing(len(self.source), count):
-            return [self]
+        """Its rows dealt out to up to so many batches."""
         return [
-            ClassBatch(self.source[first::count], self.classes[first::count])
-            for first in range(count)
+            ClassBatch(self.source[rows], self.classes[rows])
+            for rows in dealt_out(len(self.source), count)
         ]
 
 

@@ -1,26 +1,25 @@
 """Writing outputs for many lines: those of like length together, the answers in order."""
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.config import Decode
+from regard.data.batches import FEWEST_ROWS
 from regard.data.examples import Ids
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.decoding import Hypothesis, Stepper, search
 from regard.training.engine import Engine
+from regard.training.threads import side_by_side
 
 listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener", default=None)
 """Is told, whenever a batch is done, how many lines it had and how many there are in all."""
 
-TOGETHER, FEWEST = 128, 8
-"""Rows of a batch: the most, and the fewest that are worth a thread of their own."""
+TOGETHER = 128
+"""The most rows of a batch."""
 MOST_THREADS = 8
 """That have a batch each: Python lets one of them at a time say what to compute next."""
 
@@ -59,37 +58,16 @@ def write(
             )
 
     threads = min(torch.get_num_threads(), MOST_THREADS) if engine.device.type == "cpu" else 1
-    shares = max(1, min(threads, len(order) // FEWEST))
+    shares = max(1, min(threads, len(order) // FEWEST_ROWS))
     size = min(TOGETHER, max(1, math.ceil(len(order) / shares)))
     batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
     batches.reverse()  # the longest first, so that no thread is left alone with them at the end
     found: list[list[Hypothesis]] = [[] for _ in sources]
     told = listener.get()
-    with _side_by_side(min(threads, len(batches))) as mapped:
+    with side_by_side(min(threads, len(batches))) as mapped:
         for rows, hypotheses in zip(batches, mapped(of_rows, batches), strict=True):
             for row, of_row in zip(rows, hypotheses, strict=True):
                 found[row] = of_row
             if told is not None:
                 told(len(rows), len(sources))
     return found
-
-
-@contextlib.contextmanager
-def _side_by_side(threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """`map`, by so many threads that compute one batch each, and not all of them on one.
-
-    The products of a step are small: of the time that one thread takes, two that share each product
-    took 62%, and two with batches of their own 54%.
-    """
-    if threads < 2:
-        yield map
-        return
-    before = torch.get_num_threads()
-    each = max(1, before // threads)
-    torch.set_num_threads(each)
-    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(each,))
-    try:
-        yield pool.map
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)

@@ -23,7 +23,10 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Engine:
-    """How to run a model; none of this changes what is learned, up to rounding."""
+    """How to run a model; none of this changes what is learned, up to rounding.
+
+    But for what dropout draws: that is another matter on each device, and in shares.
+    """
 
     device: torch.device = CPU
     precision: Precision = "fp32"
@@ -37,11 +40,15 @@ class Engine:
         """Whether threads may have a share of a batch each."""
         return self.device.type == "cpu" and not self.compiled
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Matrix products in bfloat16 where that is asked for; weights and sums stay float32."""
+    def autocast(self, *, cached: bool = True) -> AbstractContextManager[Any]:
+        """Matrix products in bfloat16 where that is asked for; weights and sums stay float32.
+
+        cached: a weight that is used often is cast once. The cache is of all threads together, and
+        the first to leave empties it: those that compute side by side do without.
+        """
         if self.precision == "fp32":
             return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=cached)
 
     def callable(self, model: nn.Module) -> Callable[..., Any]:
         """The model as it is called in training: itself, or compiled for batches of any shape."""

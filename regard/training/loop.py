@@ -1,10 +1,9 @@
 """The training loop: for each batch, loss, backward, clip, step. All else is a callback."""
 
-import functools
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +16,7 @@ from regard.training.engine import Engine
 from regard.training.loss import Sums
 from regard.training.memory import naming_the_batch
 from regard.training.schedules import Schedule
+from regard.training.threads import Mapped, side_by_side
 
 
 @runtime_checkable
@@ -108,6 +108,8 @@ class Loop:
     accumulate: int = 1
     shares: int = 1
     """Into how many a batch is parted, each for a thread of its own."""
+    mapped: Mapped = map
+    """How the shares of a batch are gone through: one after another, or side by side."""
     clip: float = 0.0
     seed: int = 0
     callbacks: Sequence[Callback] = ()
@@ -124,12 +126,13 @@ class Loop:
         model = self.engine.callable(self.model)
         batches = self._batches()
         self.model.train()
-        while self.progress.step < self.steps and self.stop is None:
-            began = time.perf_counter()
-            self.update(model, dict(next(batches) for _ in range(self.accumulate)))
-            self.progress.seconds += time.perf_counter() - began
-            for callback in self.callbacks:
-                callback.after_step(self)
+        with self.sharing():
+            while self.progress.step < self.steps and self.stop is None:
+                began = time.perf_counter()
+                self.update(model, dict(next(batches) for _ in range(self.accumulate)))
+                self.progress.seconds += time.perf_counter() - began
+                for callback in self.callbacks:
+                    callback.after_step(self)
 
     def update(self, model: Callable[..., Any], batches: dict[str, TrainingBatch]) -> None:
         """One update: the gradient of Σ loss / Σ tokens over these batches together.
@@ -143,17 +146,9 @@ class Loop:
         total = Sums()
         for order, (place, batch) in enumerate(batches.items()):
             with naming_the_batch(place):
-                shares = batch.shares(self.shares)
-                if len(shares) == 1:
-                    loss, sums = self._checked(model, batch, self.carried, place)
-                    (loss / tokens).backward()
-                else:
-                    seeds = (
-                        _mixed(self.seed, number, order * self.shares + share)
-                        for share in range(len(shares))
-                    )
-                    sums = self._side_by_side(model, shares, tokens, place, seeds)
-            total = total + sums
+                total = total + self._learn(
+                    model, batch, self.carried, tokens=tokens, place=place, order=order
+                )
         limit = self.clip or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
         self.gradient_norm = float(norm)
@@ -167,28 +162,37 @@ class Loop:
         self.latest = total
         self._remember(total)
 
-    def _side_by_side(
+    def _learn(
         self,
         model: Callable[..., Any],
-        shares: Sequence[TrainingBatch],
+        batch: TrainingBatch,
+        carried: Carried,
+        *,
         tokens: int,
         place: str,
-        seeds: Iterable[int],
+        order: int = 0,
     ) -> Sums:
-        """Each share of a batch by a thread of its own; their gradients are added up in order.
+        """Add the gradient of a batch's loss / tokens to what is there; its sums.
 
-        Two threads that share every product wait for each other; two that have half of the batch
-        each do not (benchmarks/train_speed.py measures it).
+        order: which batch of the update it is.
         """
+        shares = [batch] if self.shares == 1 else batch.shares(self.shares)
+        if len(shares) == 1:
+            loss, sums = self._checked(model, batch, carried, place)
+            (loss / tokens).backward()
+            return sums
         learned = [one for one in self.model.parameters() if one.requires_grad]
+        step = self.progress.step + 1
+        numbers = range(1 + order * self.shares, 1 + order * self.shares + len(shares))
 
-        def of_share(share: TrainingBatch, seed: int) -> tuple[Sequence[Tensor | None], Sums]:
-            with drawing_from(torch.Generator().manual_seed(seed)):
+        def of_share(share: TrainingBatch, number: int) -> tuple[Sequence[Tensor | None], Sums]:
+            drawn = torch.Generator().manual_seed(_mixed(self.seed, step, number))
+            with drawing_from(drawn):
                 loss, sums = self._checked(model, share, {}, place)
             return torch.autograd.grad(loss / tokens, learned, allow_unused=True), sums
 
         total = Sums()
-        for gradients, sums in self._pool.map(of_share, shares, seeds):
+        for gradients, sums in self.mapped(of_share, shares, numbers):
             for parameter, gradient in zip(learned, gradients, strict=True):
                 if gradient is not None:
                     before = parameter.grad
@@ -196,12 +200,18 @@ class Loop:
             total = total + sums
         return total
 
-    @functools.cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        """As many threads as there are shares, or as torch may use."""
-        threads = torch.get_num_threads()
-        count, each = min(self.shares, threads), max(1, threads // self.shares)
-        return ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(each,))
+    @contextlib.contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Meanwhile the shares of a batch are computed side by side, a thread each.
+
+        Their gradients are added up in order, and each draws random numbers of its own: so one
+        after another they come to the same.
+        """
+        with side_by_side(self.shares) as self.mapped:
+            try:
+                yield
+            finally:
+                self.mapped = map
 
     def _checked(
         self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried, place: str
@@ -216,7 +226,7 @@ class Loop:
     def _loss(
         self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried
     ) -> tuple[Tensor, Sums]:
-        with self.engine.autocast():
+        with self.engine.autocast(cached=self.shares == 1):
             sums = self.loss(model, batch.to(self.engine.device), carried)
         assert isinstance(sums.loss, Tensor)
         return sums.loss, sums
@@ -237,7 +247,8 @@ class Loop:
             self.optimiser.step()
             if self.accumulate == 1:  # otherwise a batch finds the gradients of the one before it
                 self.optimiser.zero_grad(set_to_none=True)
-            self._loss(self.model, batch, {})[0].backward()
+            with self.sharing():
+                self._learn(self.model, batch, {}, tokens=batch.tokens, place=place)
         self.optimiser.zero_grad(set_to_none=True)
         self.optimiser.state.clear()
 

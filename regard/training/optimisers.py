@@ -14,7 +14,8 @@ def make_optimiser(
 ) -> torch.optim.Optimizer:
     """Adam(β 0.9 and 0.98, ε 1e-9) as in Vaswani et al. 2017, §5.3; AdamW decays matrices alone.
 
-    Muon moves the matrices of linear maps; embeddings, recurrent weights and all else AdamW.
+    Muon moves the matrices of linear maps, a classifier's last one among them; embeddings, the
+    projection to a vocabulary, recurrent weights and all else are AdamW's.
     """
     matrices = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.requires_grad and p.dim() < 2]

@@ -9,13 +9,6 @@ from regard import load
 from regard.errors import UserError
 
 
-@pytest.fixture
-def two_threads():
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(1)
-
-
 @pytest.mark.parametrize("decoding", [{"beam": 3}, {"strategy": "sample", "seed": 3}])
 def test_two_threads_write_what_one_writes(tiny_run: Path, two_threads, decoding) -> None:
     run = load(tiny_run)

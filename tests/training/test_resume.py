@@ -36,7 +36,7 @@ def start(folder: Path, out: str, settings: list[str], *, resume: bool = False) 
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "2" if "train.shares=2" in settings else "1"},
     )
 
 

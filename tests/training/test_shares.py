@@ -1,8 +1,12 @@
 """Batches in shares, a thread each: the same update, and the same bits every time."""
 
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,10 +16,13 @@ from regard import config
 from regard.data.batches import FEWEST_ROWS, collate
 from regard.data.text import TextBatch
 from regard.errors import UserError
+from regard.nn.dropout import dropout
+from regard.nn.randomness import drawing_from, generator
 from regard.tasks import TASKS
 from regard.tasks.classify import collate_classes
 from regard.train import _loop, train
 from regard.training.engine import Engine
+from regard.training.loop import Loop
 from tests.conftest import TINY
 
 ROWS = [[4 + number % 5, 5, 6][: 1 + number % 3] for number in range(64)]
@@ -25,10 +32,13 @@ ROWS = [[4 + number % 5, 5, 6][: 1 + number % 3] for number in range(64)]
 def test_shares_hold_every_row_once_and_all_targets(rows: int, count: int) -> None:
     batch = collate(ROWS[:rows], ROWS[-rows:])
     shares = batch.shares(count)
-    assert len(shares) == (count if rows >= FEWEST_ROWS * count else 1)
+    assert len(shares) == max(1, min(count, rows // FEWEST_ROWS))
     assert sum(share.tokens for share in shares) == batch.tokens
-    found = sorted(row for share in shares for row in share.target_out.tolist())
-    assert found == sorted(batch.target_out.tolist())
+    for part in ("source", "target_in", "target_out"):
+        found = sorted(row for share in shares for row in getattr(share, part).tolist())
+        assert found == sorted(getattr(batch, part).tolist())
+    sizes = [len(share.source) for share in shares]
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_texts_with_classes_are_shared_out_and_running_text_is_not() -> None:
@@ -36,63 +46,168 @@ def test_texts_with_classes_are_shared_out_and_running_text_is_not() -> None:
     first, second = batch.shares(2)
     assert first.tokens + second.tokens == 64
     assert first.classes.tolist() == batch.classes.tolist()[::2]
+    assert second.source.tolist() == batch.source.tolist()[1::2]
     text = TextBatch(batch.source, batch.source, 128, first=True)
     assert text.shares(2) == [text]
 
 
-def gradients(shares: int, *settings: str) -> dict[str, torch.Tensor]:
-    """Of the second update, which has a first one behind it."""
+def loop_of(shares: int, *settings: str, engine: Engine | None = None) -> Loop:
     resolved = config.load("sort", [*TINY, "train.batch_size=64", *settings])
     task = TASKS["translate"](resolved)
     torch.manual_seed(1)
-    model = task.build_model()
-    loop = _loop(resolved, task, model, Engine())
-    loop.shares = shares
-    loop.clip = 0.0
+    loop = _loop(resolved, task, task.build_model(), engine or Engine())
+    loop.shares, loop.clip = shares, 0.0
+    return loop
+
+
+def gradients(loop: Loop, *, together: int = 0) -> dict[str, torch.Tensor]:
+    """Of an update of two batches, which has another behind it.
+
+    together: how many shares must be under way at once before any of them goes on.
+    """
     batches = loop._batches()
-    loop.update(model, dict([next(batches)]))
+    loop.model.train()
+    meet, loss = threading.Barrier(together or 1), loop.loss
+
+    def after_meeting(*arguments: Any) -> Any:
+        meet.wait(timeout=60)
+        return loss(*arguments)
+
     kept: dict[str, torch.Tensor] = {}
-    loop.optimiser.step = lambda: kept.update(  # type: ignore[method-assign]
-        {name: value.grad.clone() for name, value in model.named_parameters()}
-    )
-    loop.update(model, dict(next(batches) for _ in range(2)))
+    with loop.sharing():
+        loop.update(loop.model, dict([next(batches)]))
+        loop.loss = after_meeting
+        loop.optimiser.step = lambda: kept.update(  # type: ignore[method-assign]
+            {name: value.grad.clone() for name, value in loop.model.named_parameters()}
+        )
+        loop.update(loop.model, dict(next(batches) for _ in range(2)))
     return kept
 
 
 @pytest.mark.parametrize("kind", ["transformer", "lstm"])
-def test_an_update_in_shares_is_the_update_of_the_whole(kind: str) -> None:
+def test_an_update_in_shares_is_the_update_of_the_whole(kind: str, two_threads) -> None:
     settings = [f"model.kind={kind}", "model.dropout=0", "train.label_smoothing=0.1"]
-    whole = gradients(1, *settings)
+    whole = gradients(loop_of(1, *settings))
     for count in (2, 3):
-        for name, gradient in gradients(count, *settings).items():
+        for name, gradient in gradients(loop_of(count, *settings)).items():
             torch.testing.assert_close(gradient, whole[name], atol=1e-6, rtol=1e-4)
+    assert torch.get_num_threads() == 2  # as it was
+
+
+DRAWS = {
+    "attention dropout": ["model.attention_dropout=0.3"],
+    "R-Drop": ["train.r_drop=1"],
+    "teacher forcing": ["model.kind=gru", "model.n_layers=2", "train.teacher_forcing=0.5"],
+}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("settings", DRAWS.values(), ids=DRAWS)
+def test_shares_that_run_at_once_come_to_what_they_do_one_by_one(
+    settings: list[str], precision: str, two_threads
+) -> None:
+    made: Callable[[], Loop] = lambda: loop_of(  # noqa: E731
+        2, "model.dropout=0.3", *settings, engine=Engine(precision=precision)
+    )
+    at_once = [gradients(made(), together=2) for _ in range(2)]
+    torch.set_num_threads(1)
+    alone = gradients(made())
+    for found in at_once:
+        assert all(found[name].equal(alone[name]) for name in alone)
+
+
+def test_every_share_of_every_batch_of_an_update_draws_its_own(two_threads) -> None:
+    loop, drawn = loop_of(2), []
+    loss = loop.loss
+
+    def seen(*arguments: Any) -> Any:
+        own = generator()
+        drawn.append(torch.initial_seed() if own is None else own.initial_seed())
+        return loss(*arguments)
+
+    loop.loss = seen
+    batches = loop._batches()
+    with loop.sharing():
+        for _ in range(2):
+            loop.update(loop.model, dict(next(batches) for _ in range(2)))
+        loop.shares = 1
+        loop.update(loop.model, dict([next(batches)]))
+    assert len(drawn) == 9
+    assert len(set(drawn)) == 9
+
+
+def test_dropout_draws_from_the_generator_of_its_thread() -> None:
+    x = torch.ones(1000)
+    masks = []
+    for seed in (1, 1, 2):
+        with drawing_from(torch.Generator().manual_seed(seed)):
+            masks.append(dropout(x, 0.5))
+    assert masks[0].equal(masks[1])
+    assert not masks[0].equal(masks[2])
+    assert generator() is None
+
+
+def test_dropout_is_compiled_in_one_piece() -> None:
+    """In a process of its own: what checks shapes in the tests cannot be compiled."""
+    program = (
+        "import torch; from regard.nn.dropout import dropout;"
+        "print(torch.compile(dropout, fullgraph=True, backend='eager')(torch.ones(8), 0.5).shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "torch.Size([8])", done.stderr
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("fault", "words"),
     [
-        ["model.attention_dropout=0.3"],
-        ["train.r_drop=1"],
-        ["model.kind=gru", "model.n_layers=2", "train.teacher_forcing=0.5"],
+        ("loss", r"The loss is inf at step 1 \(epoch 1, batch 1\)"),
+        ("memory", "There is not enough memory for epoch 1, batch 1"),
     ],
-    ids=["attention dropout", "R-Drop", "teacher forcing"],
 )
-def test_whatever_is_drawn_at_random_threads_do_not_disturb_each_other(
-    settings: list[str],
+def test_a_fault_in_one_share_comes_out_in_a_sentence(fault: str, words: str, two_threads) -> None:
+    loop = loop_of(2)
+    loss, first = loop.loss, threading.Lock()
+
+    def broken(*arguments: Any) -> Any:
+        sums = loss(*arguments)
+        if not first.acquire(blocking=False):  # the second share alone
+            if fault == "memory":
+                raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+            sums.loss = sums.loss * torch.inf
+        return sums
+
+    loop.loss = broken
+    with loop.sharing(), pytest.raises(UserError, match=words):
+        loop.update(loop.model, dict([next(loop._batches())]))
+
+
+def test_an_engine_that_does_not_share_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (gradients(3, "model.dropout=0.3", *settings) for _ in range(2))
-    assert all(first[name].equal(second[name]) for name in first)
-    shares_differ = gradients(2, "model.dropout=0.3", *settings)
-    assert not all(first[name].allclose(shares_differ[name]) for name in first)
+    assert not Engine(compiled=True).shares_out
+    assert not Engine(torch.device("cuda")).shares_out
+    settings = [*TINY, "train.steps=1", "train.shares=2"]
+    told: list[str] = []
+    train(config.load("sort", settings), tmp_path / "cpu", told=told.append)
+    assert not told
+    monkeypatch.setattr(Engine, "shares_out", False)
+    train(config.load("sort", settings), tmp_path / "other", told=told.append)
+    assert "train.shares=2 is for a CPU without --compile" in told[0]
 
 
-def test_a_share_with_a_broken_loss_stops_the_run_in_a_sentence(tmp_path: Path) -> None:
-    settings = [*TINY, "train.batch_size=64", "train.shares=2", "train.lr=1000", "train.steps=400"]
-    resolved = config.load("sort", [*settings, "train.warmup=0", "train.clip=0"])
-    with pytest.raises(UserError, match=r"Try a lower train\.lr"):
-        train(resolved, tmp_path / "run")
+def test_the_probe_goes_by_shares_and_beside_the_state_of_muon(two_threads) -> None:
+    loop = loop_of(2, "train.optimizer=muon", "train.accumulate=2")
+    seen: list[int] = []
+    loss = loop.loss
 
+    def watched(model: Any, batch: Any, carried: Any) -> Any:
+        seen.append(len(batch.source))
+        held = [value.grad is not None for value in loop.model.parameters()]
+        assert all(held)  # of the batch before
+        assert all("momentum_buffer" in s or "exp_avg" in s for s in loop.optimiser.state.values())
+        return loss(model, batch, carried)
 
-def test_rows_of_a_share_are_every_other_one() -> None:
-    batch = collate(ROWS, ROWS)
-    assert np.array_equal(batch.shares(2)[1].source, batch.source[1::2])
+    loop.loss = watched
+    loop.probe()
+    assert seen == [32, 32]
+    assert not loop.optimiser.state
