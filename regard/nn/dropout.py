@@ -22,11 +22,7 @@ def dropout(x: Float[Tensor, "*B"], rate: float) -> Float[Tensor, "*B"]:
         return F.dropout(x, rate)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
-    own, lowest = generator(), -(2**63)
-    if own is None:
-        draws.random_(lowest, None)
-    else:  # said apart: a compiler does not take `generator=`
-        draws.random_(lowest, None, generator=own)
+    draws.random_(-(2**63), None, generator=generator())
     levels = draws.view(torch.int16)[: x.numel()].view(x.shape)  # −LEVELS/2 … LEVELS/2 − 1
     kept = (levels >= dropped - LEVELS // 2).to(x.dtype)
     return x * kept.mul_(LEVELS / (LEVELS - dropped))

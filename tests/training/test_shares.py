@@ -1,7 +1,5 @@
 """Batches in shares, a thread each: the same update, and the same bits every time."""
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -145,16 +143,6 @@ def test_dropout_draws_from_the_generator_of_its_thread() -> None:
     assert masks[0].equal(masks[1])
     assert not masks[0].equal(masks[2])
     assert generator() is None
-
-
-def test_dropout_is_compiled_in_one_piece() -> None:
-    """In a process of its own: what checks shapes in the tests cannot be compiled."""
-    program = (
-        "import torch; from regard.nn.dropout import dropout;"
-        "print(torch.compile(dropout, fullgraph=True, backend='eager')(torch.ones(8), 0.5).shape)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "torch.Size([8])", done.stderr
 
 
 @pytest.mark.parametrize(
