@@ -68,7 +68,8 @@ def test_predict_gives_scores_and_n_best_as_json(call, tiny_run: Path) -> None:
     assert found[0]["input"] == "3 1 2"
     assert len(found[0]["outputs"]) == 3
     assert found[0]["scores"] == sorted(found[0]["scores"], reverse=True)
-    assert found[1] == {"input": "", "outputs": [], "scores": []}
+    assert found[0]["finished"] == [len(one.split()) < 5 for one in found[0]["outputs"]]
+    assert found[1] == {"input": "", "outputs": [], "scores": [], "finished": []}
     plain = call("predict", tiny_run, *options, stdin="3 1 2\n").out
     assert plain.rstrip("\n").split("\t") == found[0]["outputs"]
 
