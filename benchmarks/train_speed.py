@@ -193,13 +193,13 @@ def regard(
     width: int, share: int, *, batches: Iterator[Batch], engine: Engine, shares: int = 1
 ) -> Work:
     loop, model = regard_loop(width, engine, shares=shares)
-    loop.sharing().__enter__()  # for as long as this process lives
 
     def work() -> tuple[float, float]:
         chosen = [next(batches) for _ in range(share)]
         began = time.perf_counter()
-        for batch in chosen:
-            loop.update(model, {"": batch})
+        with loop.sharing():
+            for batch in chosen:
+                loop.update(model, {"": batch})
         return time.perf_counter() - began, sum(map(real_tokens, chosen))
 
     return work
