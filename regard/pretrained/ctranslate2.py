@@ -26,20 +26,20 @@ def export(
     specs = needed("ctranslate2.specs", extra="export", what="--to ctranslate2")
     if not isinstance(model, Transformer):
         raise UserError("CTranslate2 runs Transformers; this run's model is recurrent.")
-    if model.source_embedding.positions is None:
-        raise UserError(
-            "CTranslate2 is given positions to add, and this run has rotary ones: train "
-            "it with model.positions=sinusoidal."
-        )
-    layers = [model.encoder.layers, model.decoder.layers]
     first = model.encoder.layers[0]
     assert isinstance(first, EncoderLayer)
-    spec = specs.TransformerSpec.from_config(
-        tuple(len(stack) for stack in layers),
-        first.self_attention.n_heads,
-        pre_norm=first.attention_residual.place == "pre",
-        no_final_norm=model.encoder.final_norm is None,
-        activation=specs.common_spec.Activation[first.feed_forward.activation.upper()],
+    heads = first.self_attention.n_heads
+    options = {
+        "pre_norm": first.attention_residual.place == "pre",
+        "no_final_norm": model.encoder.final_norm is None,
+        "activation": specs.common_spec.Activation[first.feed_forward.activation.upper()],
+    }
+    if model.source_embedding.positions is None:  # rotary: pairs are half a head apart
+        width = first.self_attention.output.weight.size(0)
+        options |= {"rotary_dim": width // heads, "rotary_interleave": False}
+    spec = specs.TransformerSpec(
+        specs.TransformerEncoderSpec(len(model.encoder.layers), heads, **options),
+        specs.TransformerDecoderSpec(len(model.decoder.layers), heads, **options),
     )
     for ours, theirs in ((model.encoder, spec.encoder), (model.decoder, spec.decoder)):
         if ours.final_norm is not None:
@@ -96,9 +96,12 @@ def _norm(spec: Any, norm: LayerNorm) -> None:
 
 
 def _embedding(spec: Any, stack: Any, embedding: Embedding, longest: int) -> None:
-    """Tokens are scaled by √D there too; positions are given as a table."""
+    """Tokens are scaled by √D there too; positions that are added are given as a table."""
     spec.weight = _array(embedding.tokens.weight)
     places = embedding.positions
+    if places is None:
+        vars(stack).pop("position_encodings", None)  # an encoder's specification has it in any case
+        return
     stack.position_encodings.encodings = (
         _array(places.weight)
         if isinstance(places, LearnedPositions)
