@@ -61,6 +61,7 @@ def test_every_command_in_the_documents_runs(
     for split, language in itertools.product(("train", "val", "test_2016_flickr"), ("en", "de")):
         lines = "".join(f"Two {language} dogs, {n}.\n" for n in range(20))
         (corpus / f"{split}.{language}").write_text(lines)
+    (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
     commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
         if language == "python":

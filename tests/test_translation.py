@@ -81,8 +81,11 @@ def test_the_report_shows_where_it_is_weak(call, folder: Path) -> None:
     refused(call("evaluate", "sort", "--analysis"), "--analysis is of translations")
 
 
-def test_a_character_that_pieces_lack_is_counted_and_not_refused(call, folder: Path) -> None:
-    configure(folder)
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "words"])
+def test_what_the_vocabulary_lacks_is_counted_and_not_refused(
+    call, folder: Path, kind: str
+) -> None:
+    configure(folder, kind=kind)
     call("train", "mine.yaml", "--data", ".", "--out", "run")
     result = call("predict", "run", stdin="A 漢 dog.\n")
     assert result.code == 0

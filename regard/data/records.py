@@ -257,7 +257,7 @@ def _json_lines(path: Path, columns: Columns, names: Columns) -> Iterator[Record
     for number, line in read_lines(path):
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):  # nested too deep for anyone to read
             yield Fault(path, number, "not UTF-8 text" if broken(line) else "not JSON")
             continue
         yield _from_mapping(path, number, found, keys, names)
@@ -294,6 +294,8 @@ def _from_mapping(path: Path, number: int, found: object, keys: Columns, names: 
         value = _under(found, key)
         if value is None or isinstance(value, dict | list):
             return Fault(path, number, f"no text under {key!r}")
+        if isinstance(value, bytes):
+            value = value.decode(errors="surrogateescape")
         texts.append(str(value))  # a class may be named by a number
     return _row(path, number, (texts[0], texts[1]), names)
 
@@ -306,11 +308,16 @@ def _parquet(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
         raise UserError(f"{path} is not a Parquet file: {str(error).rstrip('.')}.") from None
     keys = _keys(columns, names, file.schema_arrow.names)
     _check_keys(path, keys, file.schema_arrow.names, names)
-    rows = (
-        row for batch in file.iter_batches(columns=list(set(keys))) for row in batch.to_pylist()
-    )
-    for number, row in enumerate(rows, start=1):
-        yield _from_mapping(path, number, row, keys, names)
+    number = 0
+    try:
+        for batch in file.iter_batches(columns=list(set(keys))):
+            for row in batch.to_pylist():
+                number += 1
+                yield _from_mapping(path, number, row, keys, names)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path} is damaged after row {number:,}: {str(error).rstrip('.')}."
+        ) from None
 
 
 def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:

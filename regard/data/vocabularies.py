@@ -19,6 +19,8 @@ Normalize = Literal["none", "nfc", "nfkc"]
 
 NO_ROOM = "vocabulary is not large enough"
 """What the library says of a unigram model, and says nothing of the others."""
+LONGEST_WORD = 1000
+"""Of which wordpiece finds the pieces; its search takes time with the square of that."""
 SPACE = "▁"
 """Stands for the space before a word, so that pieces joined together are the text again."""
 
@@ -82,6 +84,12 @@ def _spaced() -> pre_tokenizers.PreTokenizer:
     )
 
 
+def _spaced_by_han() -> pre_tokenizers.PreTokenizer:
+    """The same, and every Chinese character by itself, for no spaces tell words from each other."""
+    each = pre_tokenizers.Split(tokenizers.Regex(r"\p{Han}"), "isolated")
+    return pre_tokenizers.Sequence([_spaced(), each])
+
+
 def _pieces(
     texts: Iterable[str],
     vocab_size: int,
@@ -137,11 +145,15 @@ LEARNERS: dict[
         unk_token=UNKNOWN_TOKEN,
     ),
     # BERT's: the longest piece that fits, again and again; ## before what goes on in a word. "#" is
-    # punctuation, hence always a piece by itself, so that "##" is never of the text.
+    # punctuation, hence always a piece by itself, so that "##" is never of the text. A word with a
+    # character that it lacks is unknown, and so is one of over LONGEST_WORD characters.
     "wordpiece": partial(
         _pieces,
-        model=partial(models.WordPiece, unk_token=UNKNOWN_TOKEN),
+        model=partial(
+            models.WordPiece, unk_token=UNKNOWN_TOKEN, max_input_chars_per_word=LONGEST_WORD
+        ),
         trainer=trainers.WordPieceTrainer,
+        split=_spaced_by_han,
         decoder=lambda: decoders.Sequence([decoders.Replace("##", ""), decoders.Metaspace(SPACE)]),
         min_frequency=2,
     ),

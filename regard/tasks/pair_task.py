@@ -232,10 +232,12 @@ class PairTask(Task):
     def check(self, line: str, *, where: str) -> None:
         """Refuse a line that the model cannot read whole.
 
-        Pieces are made for any text, and a character that they lack is one <unk> in it; where
-        tokens are words or characters, an unknown one is more likely a mistake.
+        Pieces are made for any text, and what they lack is <unk> in it; where tokens are words or
+        characters, an unknown one is more likely a mistake. Not so in translation: sentences have
+        words that no training text had. Whatever is read as <unk> is counted.
         """
-        if self.config.tokenizer.kind in ("words", "chars"):
+        whole = self.config.tokenizer.kind in ("words", "chars")
+        if whole and self.config.data.scores != "translation":
             refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
 
     def example(self, fits: Callable[[str], bool]) -> str | None:

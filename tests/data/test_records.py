@@ -120,6 +120,23 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
     write(tmp_path / "broken.parquet", "no")
     with pytest.raises(UserError, match="is not a Parquet file"):
         read(source(tmp_path, "broken.parquet", **columns))
+    as_bytes = {"en": [s.encode() for s, _ in PAIRS], "de": [t.encode() for _, t in PAIRS]}
+    datasets.Dataset.from_dict(as_bytes).to_parquet(tmp_path / "bytes.parquet")
+    assert read(source(tmp_path, "bytes.parquet", **columns)) == PAIRS
+    datasets.Dataset.from_dict({"en": [b"\xff"], "de": [b"b"]}).to_parquet(tmp_path / "no.parquet")
+    with pytest.raises(UserError, match=r"no\.parquet:1: not UTF-8"):
+        read(source(tmp_path, "no.parquet", **columns))
+
+
+def test_a_parquet_file_that_is_damaged_within_is_named(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict({"en": [f"sentence {n}" for n in range(99)]})
+    file = tmp_path / "pairs.parquet"
+    table.add_column("de", table["en"]).to_parquet(file)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:50] + bytes(200) + whole[250:])
+    with pytest.raises(UserError, match=r"pairs\.parquet is damaged after row 0: .*[^.]\.$"):
+        read(source(tmp_path, "pairs.parquet", source="en", target="de"))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,7 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
         ("pairs.csv", 'a,b\n"c\nd",e,f\n', "pairs.csv:2: 3 columns where 2"),
         ("pairs.csv", b"a,b\nc,\xff\n", "pairs.csv:2: not UTF-8"),
         ("pairs.jsonl", '{"source": "a", "target": "b"}\nno\n', "pairs.jsonl:2: not JSON"),
+        ("pairs.jsonl", "[" * 200_000 + "\n", "pairs.jsonl:1: not JSON"),
         ("pairs.jsonl", b'{"source": "\xff", "target": "b"}\n', "pairs.jsonl:1: not UTF-8"),
         ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1: no text under 'target'"),
         ("pairs.jsonl", "[]\n", "pairs.jsonl:1: not an object"),

@@ -107,3 +107,12 @@ def test_unicode_is_brought_to_the_form_that_was_asked_for() -> None:
         assert (tokenizer.unknown(apart) is None) == same
     wide = Tokenizer.train(["abc"], vocab_size=9, kind="chars", normalize="nfkc")
     assert wide.unknown("ＡＢＣ".lower()) is None
+
+
+def test_wordpiece_knows_the_rest_of_a_text_without_spaces() -> None:
+    tokenizer = Tokenizer.train(["我爱北京", "北京爱我"] * 2, kind="wordpiece", vocab_size=60)
+    known, other = tokenizer.encode(["我爱北京", "我爱南京"])
+    assert UNKNOWN not in known
+    assert tokenizer.decode(known) == "我爱北京"
+    assert [one for one, same in zip(other, known, strict=True) if one != same] == [UNKNOWN]
+    assert UNKNOWN not in tokenizer.encode(["我爱" * 200])[0]

@@ -8,6 +8,7 @@ import torch
 from benchmarks.hugging_face import as_hugging_face
 from regard.data.batches import pad
 from regard.decoding import Rules, beam_search, greedy
+from regard.decoding import beam as our_search
 from regard.models import Transformer
 
 VOCAB, WIDTH, LAYERS, HEADS, INNER, LONGEST = 13, 16, 2, 4, 32, 12
@@ -75,10 +76,12 @@ def test_greedy_is_generate(models) -> None:
 
 
 @pytest.mark.parametrize("beam", [2, 4, 5])
-@pytest.mark.parametrize("ngram", [0, 2])
-def test_beam_search_is_generate(models, beam: int, ngram: int) -> None:
-    """The n_best and their scores; without a length penalty, of which the two have two formulas."""
+@pytest.mark.parametrize(("ngram", "alpha"), [(0, 0.0), (2, 0.0), (0, 0.6), (0, 1.0), (0, 2.0)])
+def test_beam_search_is_generate(models, beam: int, ngram: int, alpha: float, monkeypatch) -> None:
+    """The n_best and their scores; with their formula of the length penalty, where there is one."""
     ours, theirs = models
+    if alpha:
+        monkeypatch.setattr(our_search, "length_penalty", lambda length, alpha: length**alpha)
     found = beam_search(
         ours,
         pad(SOURCES),
@@ -86,7 +89,7 @@ def test_beam_search_is_generate(models, beam: int, ngram: int) -> None:
         end=END,
         max_new_tokens=LONGEST,
         beam=beam,
-        alpha=0.0,
+        alpha=alpha,
         n_best=beam,
         never=NEVER,
         rules=Rules(END, no_repeat_ngram=ngram) if ngram else None,
@@ -95,8 +98,8 @@ def test_beam_search_is_generate(models, beam: int, ngram: int) -> None:
         theirs,
         num_beams=beam,
         num_return_sequences=beam,
-        length_penalty=0.0,
-        early_stopping=False,
+        length_penalty=alpha,
+        early_stopping="never" if alpha else False,
         no_repeat_ngram_size=ngram,
     )
     assert [one.tokens for hypotheses in found for one in hypotheses] == rows

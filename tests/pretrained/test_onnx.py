@@ -55,8 +55,12 @@ def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int)
 
 @pytest.mark.parametrize(
     "options",
-    [{"tie_embeddings": "all"}, {"norm": "post", "positions": "rotary", "decoder_layers": 1}],
-    ids=["pre-sinusoidal", "post-rotary-shallow"],
+    [
+        {"tie_embeddings": "all"},
+        {"norm": "post", "positions": "rotary", "decoder_layers": 1},
+        {"positions": "learned"},
+    ],
+    ids=["pre-sinusoidal", "post-rotary-shallow", "learned"],
 )
 def test_two_lengths_and_two_batches_score_the_same(tmp_path: Path, options) -> None:
     size = len(TOKENIZER)

@@ -60,17 +60,19 @@ def test_two_runs_of_one_seed_are_the_same_and_of_two_are_not(tmp_path: Path) ->
     assert bits[0] == bits[1] != bits[2]
 
 
-def test_patience_stops_early_and_a_resumed_run_stays_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", ["token_accuracy", "loss", "bleu"])
+def test_patience_stops_early_and_a_resumed_run_stays_stopped(tmp_path: Path, metric: str) -> None:
     settings = (
         "train.lr=1e-9",
-        "train.metric=token_accuracy",
+        f"train.metric={metric}",
+        f"data.scores={'translation' if metric == 'bleu' else 'exact'}",
         "train.patience=1",
         "train.eval_every=1",
     )
     settings += ("model.dropout=0", "train.warmup=1000000", "train.steps=50")
     _, reason = trained(tmp_path / "run", *settings)
     assert reason is not None
-    assert reason.reason == "no better token_accuracy in 1 evaluations"
+    assert reason.reason == f"no better {metric} in 1 evaluations"
     step = max(found_steps(tmp_path / "run" / "checkpoints"))
     assert step < 50
     trained(tmp_path / "run", *settings, resume=True)
