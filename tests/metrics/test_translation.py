@@ -8,7 +8,13 @@ from sacrebleu.metrics.bleu import BLEU
 from regard.config import Data
 from regard.errors import UserError
 from regard.metrics.bleu import bleu
-from regard.metrics.translation import MAKERS, signatures, tokenizer_of, translation_scores
+from regard.metrics.translation import (
+    MAKERS,
+    signatures,
+    tokenizer_of,
+    translation_scores,
+    words_of,
+)
 
 REFERENCES = [
     "Die Katze schläft seit heute Morgen auf dem alten Sofa, und niemand weckt sie.",
@@ -70,6 +76,13 @@ def test_chinese_is_cut_into_characters_and_german_into_words() -> None:
     assert german.keys() == {f"{name}_signature" for name in MAKERS}
     assert german["bleu_lc_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
     assert german["chrf_signature"].startswith("nrefs:1|case:mixed|eff:yes|nc:6")
+
+
+def test_japanese_is_cut_into_words_that_no_space_shows() -> None:
+    assert words_of("ja")("犬が走っている。") == ["犬", "が", "走っ", "て", "いる", "。"]
+    one, other = ["犬が公園を走っている。"], ["猫が公園を走っている。"]
+    assert 50 < translation_scores(one, other, language="ja", names=["bleu"])["bleu"] < 100
+    assert "tok:ja-mecab" in signatures("ja")["bleu_signature"]
 
 
 def test_a_language_that_needs_a_package_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
