@@ -49,7 +49,7 @@ BEAMS = [1, 2, 5, 10]
 
 def trained(folder: Path, chosen: list[str], settings: list[str]) -> Path:
     """The run with what was chosen; made now, or finished, if it is not there."""
-    name = "_".join(setting.split(".")[-1] for setting in chosen)
+    name = "_".join(setting.partition(".")[2] for setting in chosen)
     path = folder / (name or "plain")
     if not any("averaged" in line for line in read_metrics(path)):
         resolved = config.load("multi30k", [*BUDGET, *PLAIN, *chosen, *settings])
