@@ -1,6 +1,6 @@
 """What each choice adds to a translator: BLEU on valid, one choice after another.
 
-    python -m benchmarks.effects --data DIR                (70 minutes on one core)
+    python -m benchmarks.effects --data DIR                (over an hour on one core)
     python -m benchmarks.effects --data DIR --seeds 1 --epochs 2
 
 DIR has the files of the recipe multi30k. A small Transformer (3 + 3 layers, width 128) is trained

@@ -10,7 +10,15 @@ import typer
 
 from regard import options, tables
 from regard.errors import UserError
-from regard.terminal import end_well, print_at_once, print_json, progress, progress_of, tell
+from regard.terminal import (
+    end_well,
+    print_at_once,
+    print_json,
+    progress,
+    progress_of,
+    resume_command,
+    tell,
+)
 
 if TYPE_CHECKING:
     from regard.metrics.analysis import Analysis
@@ -79,12 +87,7 @@ def train(
         Path | None,
         typer.Option(metavar="DIR", help="The run directory; runs/RECIPE if not given."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-s", "--set", metavar="KEY=VALUE", help="Change a key: -s model.n_heads=8; see --keys."
-        ),
-    ] = None,
+    settings: options.Settings = None,
     on_bad_line: options.OnBadLine = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the newest checkpoint.")
@@ -130,7 +133,7 @@ def train(
     run, stop = training.train(resolved, place, resume=resume, engine=engine, told=tell)
     if stop is not None and stop.signal is not None:
         tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
-        tell("  " + _resume_command(sys.argv[1:]))
+        tell("  " + resume_command(sys.argv[1:]))
         raise typer.Exit(128 + stop.signal)
     if stop is not None:
         tell(f"Stopped early: {stop.reason}.")
@@ -144,12 +147,7 @@ def evaluate(
     run: options.RunPath,
     data: options.DataDirectory = None,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which part.")] = "test",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-s", "--set", metavar="KEY=VALUE", help="Score other data: -s data.test=more.tsv."
-        ),
-    ] = None,
+    settings: options.OtherData = None,
     on_bad_line: options.OnBadLine = None,
     strategy: options.Strategy = None,
     beam: options.Beam = None,
@@ -170,7 +168,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Score a run on its held-out data."""
-    decoding = _decoding(locals())
+    decoding = options.of_decoding(locals())
     settings = [*(settings or ()), *_bad_line_setting(on_bad_line)]
     opened = _open(run, device, data, settings, quantize=quantize)
     others = [_open(other, device, quantize=quantize) for other in ensemble or ()]
@@ -236,7 +234,7 @@ def predict(
     """
     from regard.stream import arriving
 
-    decoding = _decoding(locals())
+    decoding = options.of_decoding(locals())
     runs = [_open(one, device, quantize=quantize) for one in (run, *(ensemble or ()))]
     opened = runs[0].together_with(runs[1:])
     opened.decode(decoding)  # a wrong option is refused before anything is read
@@ -340,10 +338,7 @@ def export(
 def data_check(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE|FILE.yaml", help="Whose data to check.")],
     data: options.DataDirectory = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("-s", "--set", metavar="KEY=VALUE", help="Change a key, as in train."),
-    ] = None,
+    settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """What would be kept and left out, and why; lengths, unknown tokens, duplicates, overlaps.
@@ -394,23 +389,6 @@ def _open(
 
     keep_freed_memory()
     return load(path, device=device, data=data, settings=settings, quantize=quantize)
-
-
-def _decoding(given: dict[str, Any]) -> dict[str, Any]:
-    """The options on how to decode, of a command's arguments: those with the name of such a key."""
-    from regard.config import Decode
-
-    return {
-        name: value
-        for name, value in given.items()
-        if name in Decode.model_fields and value is not None
-    }
-
-
-def _resume_command(arguments: list[str]) -> str:
-    import shlex
-
-    return shlex.join(["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])])
 
 
 def main() -> None:

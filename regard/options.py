@@ -1,7 +1,7 @@
 """Options that several commands take, each described once."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,21 @@ Json = Annotated[
 ]
 DataDirectory = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Where the files of data.* are.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-s",
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a key: -s model.n_heads=8; regard train --keys lists them.",
+    ),
+]
+OtherData = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-s", "--set", metavar="KEY=VALUE", help="Score other data: -s data.test=more.tsv."
+    ),
 ]
 OnBadLine = Annotated[
     Literal["error", "skip"] | None,
@@ -79,3 +94,14 @@ Align = Annotated[
         help="After a tab, which words come from which: 0-0 1-2 (characters, of zh and ja).",
     ),
 ]
+
+
+def of_decoding(given: dict[str, Any]) -> dict[str, Any]:
+    """The options on how to decode, of a command's arguments: those with the name of such a key."""
+    from regard.config import Decode
+
+    return {
+        name: value
+        for name, value in given.items()
+        if name in Decode.model_fields and value is not None
+    }

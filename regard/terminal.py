@@ -18,6 +18,13 @@ def tell(text: str) -> None:
         print(text, file=sys.stderr)
 
 
+def resume_command(arguments: list[str]) -> str:
+    """What to write in a shell to go on with the training that these arguments began."""
+    import shlex
+
+    return shlex.join(["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])])
+
+
 @contextlib.contextmanager
 def progress(total: int | None = None) -> Iterator[None]:
     """A bar on standard error, if that is a terminal, from the first lines that are written on.

@@ -308,16 +308,10 @@ def _parquet(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
         raise UserError(f"{path} is not a Parquet file: {str(error).rstrip('.')}.") from None
     keys = _keys(columns, names, file.schema_arrow.names)
     _check_keys(path, keys, file.schema_arrow.names, names)
-    number = 0
-    try:
-        for batch in file.iter_batches(columns=list(set(keys))):
-            for row in batch.to_pylist():
-                number += 1
-                yield _from_mapping(path, number, row, keys, names)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} is damaged after row {number:,}: {str(error).rstrip('.')}."
-        ) from None
+    rows = (
+        row for batch in file.iter_batches(columns=list(set(keys))) for row in batch.to_pylist()
+    )
+    yield from _from_mappings(path, rows, keys, names)
 
 
 def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
@@ -334,8 +328,21 @@ def _dataset(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
         )
     keys = _keys(columns, names, found.column_names)
     _check_keys(path, keys, found.column_names, names)
-    for number, row in enumerate(found, start=1):
-        yield _from_mapping(path, number, row, keys, names)
+    yield from _from_mappings(path, found, keys, names)
+
+
+def _from_mappings(
+    path: Path, rows: Iterable[object], keys: Columns, names: Columns
+) -> Iterator[Record]:
+    """The rows that a library reads, as long as it can."""
+    number = 0
+    try:
+        for number, row in enumerate(rows, start=1):
+            yield _from_mapping(path, number, row, keys, names)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path} is damaged after row {number:,}: {str(error).rstrip('.')}."
+        ) from None
 
 
 def _check_keys(path: Path, keys: Columns, there: Sequence[str], names: Columns) -> None:
