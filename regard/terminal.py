@@ -76,8 +76,9 @@ def progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One object on standard output."""
-    print(json.dumps(value, ensure_ascii=False))
+    """One object on standard output; what is no number in it is null, for JSON has no NaN."""
+    plain = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    print(json.dumps(plain, ensure_ascii=False))
 
 
 def print_at_once(lines: Iterable[str]) -> None:

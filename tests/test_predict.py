@@ -13,6 +13,7 @@ import regard
 from regard import config
 from regard.errors import UserError
 from regard.tasks.alignment import align, words_or_characters
+from regard.terminal import print_json
 from regard.train import train
 from tests.command import refused
 from tests.conftest import TINY
@@ -48,6 +49,11 @@ def test_a_line_is_answered_before_the_next_one_comes(tiny_run: Path) -> None:
     assert answers == expected
     assert (process.returncode, out) == (0, b"")
     assert b"2 lines" in err
+
+
+def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture) -> None:
+    print_json({"metrics": {"loss": float("nan"), "ppl": float("inf"), "bleu": 1.5}})
+    assert capsys.readouterr().out == '{"metrics": {"loss": null, "ppl": null, "bleu": 1.5}}\n'
 
 
 def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:

@@ -165,6 +165,7 @@ def test_a_missing_package_is_refused_with_the_extra_to_install(
         ("parity", ["model.kind=transformer"], ["is not made for task=classify"]),
         ("parity", ["model.pooling=sum"], ["model.pooling='sum' is not one of final, mean"]),
         ("parity", ["data.max_length=3"], ["less than the 4 numbers"]),
+        ("sort", ["data.curriculum=3"], ["curriculum=3 is for train=parity"]),
     ],
 )
 def test_a_wrong_setting_is_refused(call, tmp_path: Path, recipe, settings, words) -> None:

@@ -76,6 +76,15 @@ class Data(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _something_that_grows(self) -> "Data":
+        if self.curriculum and self.train != "parity":
+            raise ValueError(
+                f"curriculum={self.curriculum} is for train=parity, and there is "
+                f"train={self.train}: set data.curriculum=0"
+            )
+        return self
+
     @property
     def languages(self) -> tuple[str, str]:
         """Of the source and of the target; nothing, where only a column's number is known."""

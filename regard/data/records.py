@@ -339,7 +339,7 @@ def _from_mappings(
     try:
         for number, row in enumerate(rows, start=1):
             yield _from_mapping(path, number, row, keys, names)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SystemError) as error:  # the last, where lengths are nonsense
         raise UserError(
             f"{path} is damaged after row {number:,}: {str(error).rstrip('.')}."
         ) from None

@@ -28,7 +28,7 @@ def saying_what_failed(path: Path) -> Iterator[None]:
         full = not isinstance(error, OSError) or error.errno in (ENOSPC, EFBIG, EDQUOT)
         raise UserError(
             f"{path} could not be written: {reason}. What was saved before is untouched; "
-            f"{'make room and ' if full else ''}try again (with --resume, if the run had begun)."
+            f"{'make room and ' if full else ''}try again (a training goes on with --resume)."
         ) from error
 
 

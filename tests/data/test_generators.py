@@ -43,7 +43,7 @@ def test_a_label_is_the_parity_of_the_sum() -> None:
 
 
 def test_a_curriculum_begins_with_single_numbers_and_ends_with_all_lengths() -> None:
-    data = Data(curriculum=10)
+    data = Data(train="parity", curriculum=10)
 
     def lengths(epoch: int, split="train") -> set[int]:
         pairs = islice(parity.stream(data, split, seed=1, epoch=epoch), 600)

@@ -128,15 +128,18 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
         read(source(tmp_path, "no.parquet", **columns))
 
 
-def test_a_parquet_file_that_is_damaged_within_is_named(tmp_path: Path) -> None:
+def test_what_is_damaged_within_is_named(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"en": [f"sentence {n}" for n in range(99)]})
-    file = tmp_path / "pairs.parquet"
-    table.add_column("de", table["en"]).to_parquet(file)
-    whole = file.read_bytes()
-    file.write_bytes(whole[:50] + bytes(200) + whole[250:])
-    with pytest.raises(UserError, match=r"pairs\.parquet is damaged after row 0: .*[^.]\.$"):
-        read(source(tmp_path, "pairs.parquet", source="en", target="de"))
+    table = table.add_column("de", table["en"])
+    table.to_parquet(tmp_path / "pairs.parquet")
+    table.save_to_disk(tmp_path / "folder")
+    (arrow,) = (tmp_path / "folder").glob("*.arrow")
+    for name, file, start in (("pairs.parquet", "pairs.parquet", 50), ("folder", arrow, 600)):
+        whole = (tmp_path / file).read_bytes()
+        (tmp_path / file).write_bytes(whole[:start] + b"\xff" * 200 + whole[start + 200 :])
+        with pytest.raises(UserError, match=rf"{name} is damaged after row \d+: .*[^.]\.$"):
+            read(source(tmp_path, name, source="en", target="de"))
 
 
 @pytest.mark.parametrize(
