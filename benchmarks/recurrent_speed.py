@@ -2,8 +2,9 @@
 
 python -m benchmarks.recurrent_speed             (about three minutes)
 
-A classifier of one layer, batches of 32. First on sequences of 20 tokens, by the fused path and by
-the written-out one. Then an LSTM of width 128 on ragged texts, 4 to 80 tokens and 18 on average,
+A classifier of one layer, batches of 32. First on sequences of 20 tokens, by the fast path and by
+the written-out one: whole updates, and the recurrent layer alone, forward and back, beside which
+stands torch.nn's too. Then an LSTM of width 128 on ragged texts, 4 to 80 tokens and 18 on average,
 beside the loop that a tutorial would write over torch.nn.LSTM: random batches, padded to their
 longest, the last real step picked out.
 """
@@ -24,7 +25,9 @@ from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, t
 from regard.data.batches import BatchStream
 from regard.data.examples import Ids, InMemory
 from regard.models import RecurrentClassifier
+from regard.nn import Recurrent
 from regard.nn.cells import CellKind
+from regard.nn.recurrent import FAST
 from regard.tasks.classify import ClassBatch, collate_classes
 from regard.training.engine import Engine, keep_freed_memory
 from regard.training.loop import Carried, Loop
@@ -34,6 +37,7 @@ from regard.training.optimisers import make_optimiser
 VOCAB, CLASSES, WIDTH, ROWS, LENGTH, TEXTS, SHARE = 200, 2, 128, 32, 20, 4_000, 16
 WIDTHS = (32, WIDTH)
 PATHS = ("reference", "fast")
+LAYERS = (*PATHS, "torch")
 KINDS: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
 
 
@@ -124,6 +128,24 @@ def regard(
     return timed(batches, lambda batch: loop.update(model, {"": batch}))
 
 
+def layer(kind: CellKind, width: int, path: str) -> Work:
+    """The recurrent layer alone, forward and back."""
+    x = torch.randn(ROWS, LENGTH, width, requires_grad=True)
+    torchs = FAST[kind](width, width, batch_first=True)
+    layer = torchs if path == "torch" else Recurrent(kind, width, width, fast=path == "fast")
+    gradient = torch.randn(ROWS, LENGTH, width)
+
+    def work() -> tuple[float, float]:
+        began = time.perf_counter()
+        for _ in range(SHARE):
+            layer(x)[0].backward(gradient)
+            layer.zero_grad()
+            x.grad = None
+        return time.perf_counter() - began, SHARE * ROWS * LENGTH
+
+    return work
+
+
 def plain(batches: Iterator[ClassBatch]) -> Work:
     model = Plain().train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -150,6 +172,8 @@ def contestant(name: str) -> None:
         makers[f"{kind} {width} {path}"] = partial(
             regard, kind, even_batches(), width=width, fast=path == "fast"
         )
+    for kind, width, path in itertools.product(KINDS, WIDTHS, LAYERS):
+        makers[f"{kind} {width} {path} layer"] = partial(layer, kind, width, path)
     if name not in ("plain", "regard, its batches"):  # as `regard train` does
         keep_freed_memory()
     serve(makers[name]())
@@ -166,13 +190,14 @@ def main() -> None:
     rows = []
     for kind, width in itertools.product(KINDS, WIDTHS):
         pair = [Contestant(__file__, f"{kind} {width} {path}") for path in PATHS]
-        take_turns(pair, rounds=options.rounds, warm_up=2)
-        reference, fast = pair
+        layers = [Contestant(__file__, f"{kind} {width} {path} layer") for path in LAYERS]
+        take_turns([*pair, *layers], rounds=options.rounds, warm_up=2)
+        (reference, fast), (by_steps, alone, torchs) = pair, layers
         speeds = [f"{one.speed:,.0f}" for one in pair]
-        rows.append([kind, str(width), *speeds, f"**{ratio(fast, reference):.1f}×**"])
-    print_table(
-        ["cell", "width", "reference, tokens/s", "fast, tokens/s", "fast / reference"], rows
-    )
+        ratios = [f"{ratio(*two):.1f}×" for two in ((alone, by_steps), (alone, torchs))]
+        rows.append([kind, str(width), *speeds, f"**{ratio(fast, reference):.1f}×**", *ratios])
+    header = ["cell", "width", "reference, tokens/s", "fast, tokens/s", "fast / reference"]
+    print_table([*header, "the layer alone", "the layer / torch.nn's"], rows)
     names = ("plain", "regard", "regard, its batches")
     found = {name: Contestant(__file__, name) for name in names}
     take_turns(list(found.values()), rounds=options.rounds, warm_up=2)

@@ -1,4 +1,4 @@
-"""Recurrent layers over a padded batch: cells in a loop, or torch's kernels."""
+"""Recurrent layers over a padded batch: cells in a loop, or kernels."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -19,6 +19,7 @@ from regard.nn.cells import (
 )
 from regard.nn.dropout import Dropout
 from regard.nn.randomness import generator
+from regard.nn.through_time import through_time
 from regard.nn.trace import Trace, at
 
 RecurrentInit = Literal["orthogonal", "uniform"]
@@ -36,9 +37,9 @@ class Recurrent(nn.Module):
         backward   h₁ ← h₂ ← h₃ ← …        final state is taken at its own length, never
                                            from padding
 
-    The fast path is torch's kernel, on packed sequences on a GPU and on padded ones on a CPU; the
-    reference path, taken by fast=False or with a trace, steps through time with the written-out
-    cell. All use the same weights.
+    The fast path is a kernel: torch's, on packed sequences on a GPU and for an LSTM on a CPU, and
+    `through_time` for the other cells there. The reference path, taken by fast=False or with a
+    trace, steps through time with the written-out cell. All use the same weights.
     """
 
     def __init__(
@@ -115,25 +116,26 @@ class Recurrent(nn.Module):
             initial = (zero, zero) if self.kind == "lstm" else (zero,)
         if not self.fast or trace is not None:
             return self._reference(x, lengths, initial, trace)
-        on_cpu = x.device.type == "cpu"
-        if lengths is not None and on_cpu and bool((lengths == x.size(1)).all()):
+        if x.device.type != "cpu":
+            return self._packed(x, lengths, initial)
+        if lengths is not None and bool((lengths == x.size(1)).all()):
             lengths = None
-        if on_cpu and generator() is not None:
-            # The kernel's own dropout draws what all threads share: layer by layer, it is ours.
-            lengths = torch.full((x.size(0),), x.size(1)) if lengths is None else lengths
-        if lengths is not None and on_cpu:
-            return self._padded(x, lengths, initial)
-        return self._packed(x, lengths, initial)
+        if lengths is None and self.kind == "lstm" and generator() is None:
+            # All layers in one call. Its dropout draws what all threads share, unless they do not.
+            return self._packed(x, lengths, initial)
+        return self._padded(x, lengths, initial)
 
     def _padded(
-        self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"], initial: CellState
+        self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None, initial: CellState
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """By torch's kernel over padding and all, a layer and a direction at a time.
+        """By a kernel over padding and all, a layer and a direction at a time.
 
-        On a CPU the kernel is faster on one padded block than on packed sequences. Padding
-        stands at the end, where it changes nothing before it: the backward direction reads each
-        row turned round within its length. What comes out of padding is not looked at.
+        On a CPU kernels are faster on one padded block than on packed sequences. Padding stands at
+        the end, where it changes nothing before it: the backward direction reads each row turned
+        round within its length. What comes out of padding is not looked at.
         """
+        if lengths is None:
+            return self._every_layer(x, initial, self._read_whole)
         steps = torch.arange(x.size(1), device=x.device)  # L
         real = steps < lengths[:, None]  # B L
         turned = torch.where(real, lengths[:, None] - 1 - steps, steps)[:, :, None]  # B L 1
@@ -155,28 +157,38 @@ class Recurrent(nn.Module):
 
         return self._every_layer(x, initial, read)
 
+    def _read_whole(
+        self, x: Float[Tensor, "B L I"], state: CellState, layer: int, direction: int
+    ) -> tuple[Float[Tensor, "B L D"], CellState]:
+        """One layer in one direction over rows without padding."""
+        ordered = x.flip(1) if direction else x
+        outputs, memory = self._kernel(ordered, None, state, self._weights(layer, direction))
+        return outputs.flip(1) if direction else outputs, (outputs[:, -1], *memory)
+
+    # A compiler would unroll every step, and cannot call oneDNN's kernel.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _kernel(
         self,
         x: Float[Tensor, "B L I"],
-        real: Bool[Tensor, "B L"],
+        real: Bool[Tensor, "B L"] | None,
         state: CellState,
         weights: CellWeights,
     ) -> tuple[Float[Tensor, "B L D"], tuple[Tensor, ...]]:
         """One layer over padded rows: every output and, of an LSTM, the memory at the end."""
-        options = (True, 1, 0.0, self.training, False, True)  # one layer with biases, batch first
-        start = [part[None].contiguous() for part in state]  # 1 B D
-        stacked = [weights.input, weights.hidden, weights.input_bias, weights.hidden_bias]
         if self.kind != "lstm":
-            name = "gru" if self.kind == "gru" else f"rnn_{self.options['nonlinearity']}"
-            return getattr(torch, name)(x, start[0], stacked, *options)[0], ()
-        # The kernel gives the memory after the last step alone. One more input, on in padding,
-        # shuts the input gate and opens the forget gate, so that the memory is held till then.
-        held = weights.input.new_zeros(weights.input.size(0), 1)
-        for gate, block in zip(GATES["lstm"], held.chunk(4), strict=True):
-            block.fill_({"input": -SHUT, "forget": SHUT}.get(gate, 0.0))
-        stacked[0] = torch.cat([weights.input, held], dim=1)
-        flagged = torch.cat([x, (~real)[:, :, None].to(x.dtype)], dim=-1)
-        outputs, _, memory = torch.lstm(flagged, start, stacked, *options)
+            return through_time(x, state[0], weights, **self.options), ()
+        stacked = [weights.input, weights.hidden, weights.input_bias, weights.hidden_bias]
+        if real is not None:
+            # The kernel gives the memory after the last step alone. One more input, on in padding,
+            # shuts the input gate and opens the forget gate, so that the memory is held till then.
+            held = weights.input.new_zeros(weights.input.size(0), 1)
+            for gate, block in zip(GATES["lstm"], held.chunk(4), strict=True):
+                block.fill_({"input": -SHUT, "forget": SHUT}.get(gate, 0.0))
+            stacked[0] = torch.cat([weights.input, held], dim=1)
+            x = torch.cat([x, (~real)[:, :, None].to(x.dtype)], dim=-1)
+        start = [part[None].contiguous() for part in state]  # 1 B D
+        options = (True, 1, 0.0, self.training, False, True)  # one layer with biases, batch first
+        outputs, _, memory = torch.lstm(x, start, stacked, *options)
         return outputs, (memory[0],)
 
     def _packed(
