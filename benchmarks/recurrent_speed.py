@@ -131,15 +131,18 @@ def regard(
 def layer(kind: CellKind, width: int, path: str) -> Work:
     """The recurrent layer alone, forward and back."""
     x = torch.randn(ROWS, LENGTH, width, requires_grad=True)
-    torchs = FAST[kind](width, width, batch_first=True)
-    layer = torchs if path == "torch" else Recurrent(kind, width, width, fast=path == "fast")
+    layers = (
+        FAST[kind](width, width, batch_first=True)
+        if path == "torch"
+        else Recurrent(kind, width, width, fast=path == "fast")
+    )
     gradient = torch.randn(ROWS, LENGTH, width)
 
     def work() -> tuple[float, float]:
         began = time.perf_counter()
         for _ in range(SHARE):
-            layer(x)[0].backward(gradient)
-            layer.zero_grad()
+            layers(x)[0].backward(gradient)
+            layers.zero_grad()
             x.grad = None
         return time.perf_counter() - began, SHARE * ROWS * LENGTH
 
@@ -197,7 +200,9 @@ def main() -> None:
         ratios = [f"{ratio(*two):.1f}×" for two in ((alone, by_steps), (alone, torchs))]
         rows.append([kind, str(width), *speeds, f"**{ratio(fast, reference):.1f}×**", *ratios])
     header = ["cell", "width", "reference, tokens/s", "fast, tokens/s", "fast / reference"]
-    print_table([*header, "the layer alone", "the layer / torch.nn's"], rows)
+    print_table(
+        [*header, "fast / reference, the layer alone", "fast / torch.nn, the layer alone"], rows
+    )
     names = ("plain", "regard", "regard, its batches")
     found = {name: Contestant(__file__, name) for name in names}
     take_turns(list(found.values()), rounds=options.rounds, warm_up=2)

@@ -37,9 +37,10 @@ class Recurrent(nn.Module):
         backward   h₁ ← h₂ ← h₃ ← …        final state is taken at its own length, never
                                            from padding
 
-    The fast path is a kernel: torch's, on packed sequences on a GPU and for an LSTM on a CPU, and
-    `through_time` for the other cells there. The reference path, taken by fast=False or with a
-    trace, steps through time with the written-out cell. All use the same weights.
+    The fast path is a kernel. On a GPU it is torch's, on packed sequences; on a CPU, on padded
+    ones, torch's for an LSTM and `through_time` for other cells. The reference path, taken by
+    fast=False or with a trace, steps through time with the written-out cell. All use the same
+    weights.
     """
 
     def __init__(
@@ -110,20 +111,29 @@ class Recurrent(nn.Module):
 
         lengths: how many steps of each row are real, 0 allowed; None where all are.
         """
+        if x.size(1) == 0:
+            raise ValueError("sequences of length 0 were given, and there must be a step to take")
         if initial is None:
             shape = (x.size(0), self.n_layers * self.directions, self.d_model)
             zero = x.new_zeros(shape)
             initial = (zero, zero) if self.kind == "lstm" else (zero,)
         if not self.fast or trace is not None:
             return self._reference(x, lengths, initial, trace)
-        if x.device.type != "cpu":
-            return self._packed(x, lengths, initial)
-        if lengths is not None and bool((lengths == x.size(1)).all()):
+        if lengths is not None and x.device.type == "cpu" and bool((lengths == x.size(1)).all()):
             lengths = None
-        if lengths is None and self.kind == "lstm" and generator() is None:
-            # All layers in one call. Its dropout draws what all threads share, unless they do not.
-            return self._packed(x, lengths, initial)
-        return self._padded(x, lengths, initial)
+        way = self._padded if self._pads(x, lengths) else self._packed
+        return way(x, lengths, initial)
+
+    def _pads(self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None) -> bool:
+        """Whether to go a layer and a direction at a time, over padding and all."""
+        if x.device.type != "cpu":
+            return False
+        if lengths is not None:
+            # What is not squashed could grow without end in padding.
+            return self.options.get("nonlinearity") != "relu"
+        if self.training and self.layers.dropout > 0 and generator() is not None:
+            return True  # torch's kernel would draw from the generator that all threads share
+        return self.kind != "lstm" and x.size(1) > 1
 
     def _padded(
         self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None, initial: CellState

@@ -5,8 +5,8 @@
 Only what hangs on the step before is computed step by step: one product U h on the way there, one
 product δ U on the way back. The rest is done for all steps at once, in a few large products: W x
 before the first step there; after the last one back, the gradients of x, W and U, from the δ of
-every step. torch's own kernels for these two cells record each step by itself, and take twice as
-long on a CPU. (For the LSTM it has oneDNN's kernel, which does all this.)
+every step. On a CPU torch's own kernels for these two cells record each step by itself. (For the
+LSTM it has oneDNN's kernel, which does all this.)
 
 Time comes first here, L B D, so that a step is one block of memory.
 """
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.nn.cells import CellWeights, Nonlinearity
 
@@ -70,8 +69,8 @@ class RnnThroughTime(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, d_outputs: Float[Tensor, "L B D"]) -> tuple[Tensor | None, ...]:
+        _refuse_second_derivatives()
         x, start, W, U, outputs = ctx.saved_tensors
         slopes = 1 - outputs.square() if ctx.nonlinearity == "tanh" else outputs.sign()  # L B D
         deltas = torch.empty_like(outputs)
@@ -80,7 +79,7 @@ class RnnThroughTime(torch.autograd.Function):
             dh = torch.mul(dh + d_output, slope, out=delta) @ U
         d_bias = deltas.sum((0, 1))
         dW, dU = _of_weights(deltas, x), _of_weights(deltas, _before(start, outputs))
-        return deltas @ W, dh, dW, dU, d_bias, d_bias, None
+        return deltas @ W, dh, dW, dU, d_bias, d_bias.clone(), None
 
 
 class GruThroughTime(torch.autograd.Function):
@@ -106,11 +105,11 @@ class GruThroughTime(torch.autograd.Function):
     ) -> Float[Tensor, "L B D"]:
         D = start.size(-1)
         gates = _product(x, W, bias)  # L B 3D: W x + b, then r, z and n in its place
-        turned = torch.empty_like(gates)  # L B 3D: U h + b'
+        recurred = torch.empty_like(gates)  # L B 3D: U h + b'
         outputs = gates.new_empty(*x.shape[:2], D)
         h = start
-        sigmoids = (gates[..., : 2 * D], turned[..., : 2 * D])
-        parts = (turned, *sigmoids, *_gates(gates), _gates(turned)[2], outputs)
+        sigmoids = (gates[..., : 2 * D], recurred[..., : 2 * D])
+        parts = (recurred, *sigmoids, *_gates(gates), _gates(recurred)[2], outputs)
         for product, inside, beside, r, z, n, u, output in zip(
             *(part.unbind() for part in parts), strict=True
         ):
@@ -118,14 +117,14 @@ class GruThroughTime(torch.autograd.Function):
             inside.add_(beside).sigmoid_()  # r and z
             n.addcmul_(r, u).tanh_()
             h = torch.lerp(n, h, z, out=output)  # n + z (h − n)
-        ctx.save_for_backward(x, start, W, U, gates, turned, outputs)
+        ctx.save_for_backward(x, start, W, U, gates, recurred, outputs)
         return outputs
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, d_outputs: Float[Tensor, "L B D"]) -> tuple[Tensor | None, ...]:
-        x, start, W, U, gates, turned, outputs = ctx.saved_tensors
-        (r, z, n), u, before = _gates(gates), _gates(turned)[2], _before(start, outputs)
+        _refuse_second_derivatives()
+        x, start, W, U, gates, recurred, outputs = ctx.saved_tensors
+        (r, z, n), u, before = _gates(gates), _gates(recurred)[2], _before(start, outputs)
         a = (1 - z) * (1 - n.square())  # L B D
         factors = torch.stack(
             [a * u * r * (1 - r), (before - n) * z * (1 - z), a * r], dim=2
@@ -142,6 +141,12 @@ class GruThroughTime(torch.autograd.Function):
         dU, d_hidden_bias = _of_weights(deltas, before), deltas.sum((0, 1))
         torch.mul(d_hidden, a, out=_gates(deltas)[2])
         return deltas @ W, carried, _of_weights(deltas, x), dU, deltas.sum((0, 1)), d_hidden_bias
+
+
+def _refuse_second_derivatives() -> None:
+    """A way back that was itself to be differentiated would be taken for a constant."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("a recurrent layer has second derivatives with fast=False alone")
 
 
 def _product(

@@ -20,7 +20,7 @@ def test_every_cell_and_pooling_trains_every_weight(kind, pooling, bidirectional
     scores = model(TOKENS)
     assert scores.shape == (2, 3)
     scores.square().sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert all(0 < p.grad.abs().sum() < torch.inf for p in model.parameters())
 
 
 def test_the_final_state_is_each_directions_own_last_step() -> None:

@@ -1,5 +1,6 @@
 """The recurrent encoder-decoder; its equalities stand in tests/parity."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,17 @@ def test_every_cell_and_attention_trains_every_weight(kind, attention, bidirecti
     scores = made(SOURCE, TARGET)
     assert scores.shape == (2, 3, 9)
     scores.square().sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in made.parameters())
+    assert all(0 < p.grad.abs().sum() < torch.inf for p in made.parameters())
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("attention", ["none", *KINDS])
+def test_what_attention_made_of_a_step_is_fed_to_the_next(kind: str, attention: str) -> None:
+    made = model(kind=kind, attention=attention).eval()
+    state = made.start(SOURCE)
+    fed = replace(state, fed=torch.randn_like(state.fed))
+    scores, others = (made.step(TARGET[:, 0], one)[0] for one in (state, fed))
+    assert scores.equal(others) == (attention == "none")
 
 
 def test_ties_share_one_weight() -> None:

@@ -40,16 +40,29 @@ def test_fast_equals_reference_forward_and_gradient(kind, bidirectional, n_layer
 
 @pytest.mark.parametrize("lengths", [[6, 6, 6, 6], [2, 6, 1, 4]])
 def test_a_plain_network_may_cut_off_at_zero(lengths) -> None:
-    fast, reference = both("rnn", True, 2, nonlinearity="relu")
-    x = torch.randn(4, 6, 5)
-    (outputs, final), (expected, end) = (one(x, torch.tensor(lengths)) for one in (fast, reference))
-    assert outputs.min() >= 0
-    torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(final[0], end[0], atol=1e-5, rtol=1e-4)
+    layers, x = both("rnn", True, 2, nonlinearity="relu"), torch.randn(4, 6, 5)
+    found = []
+    for layer in layers:
+        outputs, final = layer(x, torch.tensor(lengths))
+        assert outputs.min() >= 0
+        outputs.square().sum().backward()
+        found.append([outputs, *final, *(weight.grad for weight in layer.parameters())])
+    for fast, reference in zip(*found, strict=True):
+        torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-4)
+
+
+def test_what_grows_without_end_does_not_do_so_in_padding() -> None:
+    layer = Recurrent("rnn", 5, 4, nonlinearity="relu")
+    with torch.no_grad():
+        layer.layers.weight_hh_l0.copy_(2 * torch.eye(4))
+    outputs, _ = layer(torch.ones(2, 200, 5), torch.tensor([20, 1]))
+    outputs.sum().backward()
+    assert outputs.isfinite().all()
+    assert all(weight.grad.isfinite().all() for weight in layer.parameters())
 
 
 @pytest.mark.parametrize(("kind", "bidirectional", "n_layers"), ALL)
-@pytest.mark.parametrize("lengths", [[2, 6, 1, 4], [3, 0, 6, 1]])
+@pytest.mark.parametrize("lengths", [[2, 6, 1, 4], [3, 0, 6, 1], None])
 def test_packed_sequences_equal_padded_ones(kind, bidirectional, n_layers, lengths) -> None:
     """A GPU packs, a CPU pads; here both run on the CPU, from states that are not zero."""
     layer = Recurrent(kind, 5, 4, n_layers=n_layers, bidirectional=bidirectional).eval()
@@ -59,7 +72,7 @@ def test_packed_sequences_equal_padded_ones(kind, bidirectional, n_layers, lengt
     for way in (layer._packed, layer._padded):
         leaf = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(1)).requires_grad_()
         layer.zero_grad()
-        outputs, final = way(leaf, torch.tensor(lengths), initial)
+        outputs, final = way(leaf, None if lengths is None else torch.tensor(lengths), initial)
         (outputs.square().sum() + sum(part.square().sum() for part in final)).backward()
         weights = [p.grad.clone() for p in layer.parameters() if p.grad is not None]
         found.append([outputs, *final, leaf.grad, *weights])
@@ -122,13 +135,18 @@ def test_a_trace_shows_every_gate_at_every_step() -> None:
     assert trace["layers.1.backward"]["forget"].shape == (2, 6, 4)
 
 
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("fast", [True, False])
-def test_dropout_acts_between_layers_in_training_alone(fast: bool) -> None:
-    layer, x = Recurrent("gru", 5, 4, n_layers=2, dropout=0.5, fast=fast), torch.randn(1, 3, 5)
-    layer.train()
-    assert not layer(x)[0].equal(layer(x)[0])
-    layer.eval()
-    assert layer(x)[0].equal(layer(x)[0])
+@pytest.mark.parametrize("lengths", [None, [3, 2]])
+def test_dropout_acts_between_layers_in_training_alone(kind: str, fast: bool, lengths) -> None:
+    x, ends = torch.randn(2, 3, 5), None if lengths is None else torch.tensor(lengths)
+    for n_layers in (1, 2):
+        layer = Recurrent(kind, 5, 4, n_layers=n_layers, dropout=0.5, fast=fast).eval()
+        expected = layer(x, ends)[0]
+        assert layer(x, ends)[0].equal(expected)
+        layer.train()
+        drawn = layer(x, ends)[0]
+        assert drawn.equal(expected) == (n_layers == 1)  # neither what goes in nor what comes out
 
 
 def test_recurrent_weights_start_orthogonal_and_the_forget_gate_open() -> None:

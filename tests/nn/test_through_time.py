@@ -63,6 +63,27 @@ def test_gradients_are_what_small_changes_show(name) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rnn", "gru"])
+def test_second_derivatives_are_refused_and_not_left_out(kind) -> None:
+    layer, x = Recurrent(kind, 5, 4), torch.randn(2, 3, 5, requires_grad=True)
+    with pytest.raises(RuntimeError, match="fast=False"):
+        torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
+    layer.fast = False
+    (slope,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
+    slope.square().sum().backward()
+    assert layer.layers.weight_ih_l0.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru"])
+def test_frozen_weights_and_strided_inputs_change_nothing(kind) -> None:
+    layer, x = Recurrent(kind, 5, 4), torch.randn(3, 2, 5).transpose(0, 1).requires_grad_()
+    slope = torch.autograd.grad(layer(x)[0].square().sum(), x)[0]
+    layer.requires_grad_(False)
+    again = x.detach().contiguous().requires_grad_()
+    layer(again)[0].square().sum().backward()
+    torch.testing.assert_close(again.grad, slope)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru"])
 def test_in_low_precision_it_stays_in_float32(kind) -> None:
     """A product that writes into a block of float32 cannot be one of bfloat16."""
     layer, x = Recurrent(kind, 5, 4), torch.randn(2, 3, 5)

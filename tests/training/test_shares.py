@@ -82,7 +82,7 @@ def gradients(loop: Loop, *, together: int = 0) -> dict[str, torch.Tensor]:
     return kept
 
 
-@pytest.mark.parametrize("kind", ["transformer", "lstm"])
+@pytest.mark.parametrize("kind", ["transformer", "rnn", "gru", "lstm"])
 def test_an_update_in_shares_is_the_update_of_the_whole(kind: str, two_threads) -> None:
     settings = [f"model.kind={kind}", "model.dropout=0", "train.label_smoothing=0.1"]
     whole = gradients(loop_of(1, *settings))
