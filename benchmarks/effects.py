@@ -53,7 +53,9 @@ def trained(folder: Path, chosen: list[str], settings: list[str]) -> Path:
     path = folder / (name or "plain")
     if not any("averaged" in line for line in read_metrics(path)):
         resolved = config.load("multi30k", [*BUDGET, *PLAIN, *chosen, *settings])
-        train(resolved, path, resume=path.exists())
+        _, stop = train(resolved, path, resume=path.exists())
+        if stop is not None:
+            raise SystemExit(f"{stop.reason}; the same command goes on from here.")
     return path
 
 

@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for kind, cell in CELLS:
-        # The reference path is several times slower, and the same: one seed of it will do.
+        # The reference path is slower, and the same: one seed of it will do.
         for seed in options.seeds if cell == "fast" else options.seeds[:1]:
             found = measure([f"model.kind={kind}", f"model.cell={cell}", f"seed={seed}"])
             rows.append([kind, cell, str(seed), *row(found)])
