@@ -99,6 +99,8 @@ class Recurrent(nn.Module):
                     else:
                         block.fill_(1.0 if gate == "forget" and name.startswith("bias_ih") else 0.0)
 
+    # A compiler would unroll every step, and cannot call oneDNN's kernel.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(
         self,
         x: Float[Tensor, "B L I"],
@@ -175,8 +177,6 @@ class Recurrent(nn.Module):
         outputs, memory = self._kernel(ordered, None, state, self._weights(layer, direction))
         return outputs.flip(1) if direction else outputs, (outputs[:, -1], *memory)
 
-    # A compiler would unroll every step, and cannot call oneDNN's kernel.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _kernel(
         self,
         x: Float[Tensor, "B L I"],
