@@ -22,7 +22,6 @@ from regard.metrics.translation import signatures, translation_scores
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
-from regard.nn.masks import PADDING
 from regard.tasks.alignment import Alignment, align, attended, words_or_characters
 from regard.tasks.asked import Asked
 from regard.tasks.pair_task import PairTask
@@ -30,7 +29,8 @@ from regard.tasks.task import Prediction, refuse_unknown
 from regard.tasks.writing import write
 from regard.training.engine import Engine
 from regard.training.loop import Carried
-from regard.training.loss import Sums, disagreement, token_sums
+from regard.training.loss import Sums, count_correct, token_sums
+from regard.training.r_drop import r_drop
 
 SCORES: dict[str, dict[str, Callable[..., float]]] = {
     "exact": {"exact_match": exact_match},
@@ -122,13 +122,9 @@ class Translate(PairTask):
         if alpha == 0:
             return self._sums(model, batch, smoothing=smoothing)
         scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
-        first, second = scores.chunk(2)
-        one, other = (
-            token_sums(read, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
-            for read in (first, second)
-        )
-        apart = disagreement(first, second, counted=batch.target_out != PADDING)
-        return Sums((one.loss + other.loss + alpha * apart) / 2, batch.tokens, one.correct)
+        loss = r_drop(scores, batch.target_out, alpha=alpha, smoothing=smoothing)
+        correct = count_correct(scores[: len(batch.target_out)], batch.target_out)
+        return Sums(loss, batch.tokens, correct)
 
     def _sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
         scores = model(batch.source, batch.target_in)

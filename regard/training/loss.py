@@ -50,19 +50,6 @@ def cross_entropy(
     )
 
 
-def disagreement(
-    scores: Float[Tensor, "*B C"], others: Float[Tensor, "*B C"], *, counted: Bool[Tensor, "*B"]
-) -> Float[Tensor, ""]:
-    """½ Σ [KL(p‖q) + KL(q‖p)] = ½ Σ Σ_c (p(c) − q(c)) · (log p(c) − log q(c)), where counted.
-
-    p and q are what two readings of one batch say, each with a dropout of its own (Liang et al.
-    2021, R-Drop, §2).
-    """
-    log_p = scores[counted].float().log_softmax(-1)
-    log_q = others[counted].float().log_softmax(-1)
-    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
-
-
 @dataclass
 class Sums:
     """Sums over the targets of a batch, never means: they add up, whatever the batches."""
@@ -100,11 +87,17 @@ def token_sums(
     padding: int = PADDING,
 ) -> Sums:
     """Loss, tokens and right answers of one batch."""
-    with torch.no_grad():
-        right = _best_is(scores, targets)
-        correct = (right & (targets != padding)).sum()
+    correct = count_correct(scores, targets, padding=padding)
     loss = cross_entropy(scores, targets, smoothing=smoothing, padding=padding)
     return Sums(loss, tokens, correct)
+
+
+@torch.no_grad()
+def count_correct(
+    scores: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"], *, padding: int = PADDING
+) -> Int[Tensor, ""]:
+    """Targets, padding aside, whose score is the highest."""
+    return (_best_is(scores, targets) & (targets != padding)).sum()
 
 
 def _best_is(scores: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Bool[Tensor, "B T"]:

@@ -10,7 +10,7 @@ from regard.config import Config
 from regard.data.batches import collate
 from regard.tasks import Translate
 from regard.training.loop import Loop
-from regard.training.loss import Sums, cross_entropy, cross_entropy_reference, disagreement
+from regard.training.loss import Sums, cross_entropy, cross_entropy_reference
 
 
 @given(
@@ -41,36 +41,6 @@ def test_padding_does_not_count() -> None:
     scores = torch.randn(1, 3, 5)
     some = cross_entropy(scores[:, :2], torch.tensor([[3, 4]]))
     torch.testing.assert_close(cross_entropy(scores, torch.tensor([[3, 4, 0]])), some)
-
-
-def test_disagreement_is_the_mean_of_both_divergences_where_counted() -> None:
-    scores, others = torch.randn(2, 2, 3, 5).unbind()
-    counted = torch.tensor([[True, True, False], [True, False, False]])
-    log_p, log_q = (F.log_softmax(part[counted], -1) for part in (scores, others))
-    there = F.kl_div(log_q, log_p, reduction="sum", log_target=True)
-    back = F.kl_div(log_p, log_q, reduction="sum", log_target=True)
-    torch.testing.assert_close(disagreement(scores, others, counted=counted), (there + back) / 2)
-    assert disagreement(scores, scores, counted=counted) == 0
-
-
-@pytest.mark.parametrize("kind", ["transformer", "gru"])
-def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
-    """The two readings then agree; with dropout they do not, and the loss says so."""
-    batch = collate([[5, 6, 7], [8]], [[7, 6, 5], [8]])
-
-    def loss(dropout: float, alpha: float) -> float:
-        torch.manual_seed(0)
-        config = Config(
-            train={"steps": 1, "batch_size": 2, "label_smoothing": 0.1, "r_drop": alpha},
-            model={"kind": kind, "dropout": dropout, "d_model": 16, "d_ff": 32, "n_heads": 2},
-        )
-        task = Translate(config)
-        sums = task.loss(task.build_model().train(), batch, {})
-        assert sums.tokens == batch.tokens
-        return sums.loss.item()
-
-    assert loss(0.0, 5.0) == pytest.approx(loss(0.0, 0.0), rel=1e-6)
-    assert loss(0.3, 5.0) > loss(0.3, 1e-6) + 0.01
 
 
 def test_sums_add_and_divide_once() -> None:

@@ -1,0 +1,90 @@
+"""R-Drop: two readings of a batch, and what they differ."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import Config
+from regard.data.batches import collate
+from regard.tasks import Translate
+from regard.training.r_drop import ROWS, disagreement, r_drop, r_drop_reference
+
+
+@given(
+    rows=st.integers(1, 5),
+    length=st.sampled_from([1, 7, ROWS]),
+    classes=st.integers(2, 40),
+    smoothing=st.sampled_from([0.0, 0.1]),
+    alpha=st.sampled_from([1e-6, 1.0, 5.0]),
+    seed=st.integers(0, 1000),
+)
+def test_the_written_out_gradient_is_that_of_the_formula(
+    rows, length, classes, smoothing, alpha, seed
+) -> None:
+    """Whatever is padding, and whether or not the positions divide into equal parts."""
+    torch.manual_seed(seed)
+    scores, targets = (
+        torch.randn(2 * rows, length, classes),
+        torch.randint(0, classes, (rows, length)),
+    )
+
+    def loss_and_gradient(loss) -> tuple[torch.Tensor, torch.Tensor]:
+        read = (scores * 3).requires_grad_()
+        found = loss(read, targets, alpha=alpha, smoothing=smoothing)
+        (found / 7).backward()
+        assert read.grad is not None
+        return found.detach(), read.grad
+
+    for fast, written_out in zip(
+        loss_and_gradient(r_drop), loss_and_gradient(r_drop_reference), strict=True
+    ):
+        torch.testing.assert_close(fast, written_out, atol=1e-5, rtol=1e-5)
+
+
+def test_scores_of_low_precision_get_a_gradient_of_low_precision() -> None:
+    scores, targets = torch.randn(4, 3, 9, dtype=torch.bfloat16), torch.randint(0, 9, (2, 3))
+    low, high = scores.clone().requires_grad_(), scores.float().requires_grad_()
+    losses = [r_drop(read, targets, alpha=5.0, smoothing=0.1) for read in (low, high)]
+    torch.testing.assert_close(*losses)
+    for loss in losses:
+        loss.backward()
+    torch.testing.assert_close(low.grad, high.grad.bfloat16())
+
+
+def test_second_derivatives_are_refused() -> None:
+    scores = torch.randn(2, 3, 5, requires_grad=True)
+    loss = r_drop(scores, torch.tensor([[1, 2, 3]]), alpha=1.0)
+    with pytest.raises(RuntimeError, match="second derivatives"):
+        torch.autograd.grad(loss, scores, create_graph=True)
+
+
+def test_disagreement_is_the_mean_of_both_divergences_where_counted() -> None:
+    scores, others = torch.randn(2, 2, 3, 5).unbind()
+    counted = torch.tensor([[True, True, False], [True, False, False]])
+    log_p, log_q = (F.log_softmax(part[counted], -1) for part in (scores, others))
+    there = F.kl_div(log_q, log_p, reduction="sum", log_target=True)
+    back = F.kl_div(log_p, log_q, reduction="sum", log_target=True)
+    torch.testing.assert_close(disagreement(scores, others, counted=counted), (there + back) / 2)
+    assert disagreement(scores, scores, counted=counted) == 0
+
+
+@pytest.mark.parametrize("kind", ["transformer", "gru"])
+def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
+    """The two readings then agree; with dropout they do not, and the loss says so."""
+    batch = collate([[5, 6, 7], [8]], [[7, 6, 5], [8]])
+
+    def loss(dropout: float, alpha: float) -> float:
+        torch.manual_seed(0)
+        config = Config(
+            train={"steps": 1, "batch_size": 2, "label_smoothing": 0.1, "r_drop": alpha},
+            model={"kind": kind, "dropout": dropout, "d_model": 16, "d_ff": 32, "n_heads": 2},
+        )
+        task = Translate(config)
+        sums = task.loss(task.build_model().train(), batch, {})
+        assert sums.tokens == batch.tokens
+        return sums.loss.item()
+
+    assert loss(0.0, 5.0) == pytest.approx(loss(0.0, 0.0), rel=1e-6)
+    assert loss(0.3, 5.0) > loss(0.3, 1e-6) + 0.01
