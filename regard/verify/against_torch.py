@@ -26,6 +26,7 @@ from regard.nn import (
 from regard.nn.feed_forward import gelu, relu
 from regard.nn.residual import NormPlace
 from regard.training.loss import cross_entropy, cross_entropy_reference
+from regard.training.r_drop import r_drop, r_drop_reference
 from regard.verify.check import Check, largest_with_gradients
 
 Weights = list[tuple[Tensor, Tensor]]
@@ -264,6 +265,11 @@ def _summed(loss: Callable[..., Tensor], scores: Tensor, *, smoothing: float) ->
     return loss(scores, torch.tensor([3, 0, 8, 1, 5]), smoothing=smoothing)[None]
 
 
+def _agreed(loss: Callable[..., Tensor], scores: Tensor) -> Tensor:
+    """A loss of two readings, over fixed targets."""
+    return loss(scores, torch.tensor([[3, 0, 8], [1, 5, 0]]), alpha=5.0, smoothing=0.1)[None]
+
+
 def _functions() -> Iterator[Check]:
     """The written-out functions against torch's."""
     x = torch.randn(5, 9, generator=torch.Generator().manual_seed(1)) * 4
@@ -288,6 +294,13 @@ def _functions() -> Iterator[Check]:
             lambda inputs: torch_norm(inputs[0]),
             [x],
             copied(affine_weights(norm, torch_norm)),
+        ),
+    )
+    twice = torch.randn(4, 3, 9, generator=torch.Generator().manual_seed(3)) * 4
+    yield Check(
+        "R-Drop, its gradient written out = torch's autograd",
+        partial(
+            compare_functions, partial(_agreed, r_drop), partial(_agreed, r_drop_reference), twice
         ),
     )
     q, k, v = torch.randn(3, 2, 4, 6, 8, generator=torch.Generator().manual_seed(2))
