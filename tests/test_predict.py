@@ -224,3 +224,15 @@ def test_only_a_translator_aligns(tmp_path: Path) -> None:
         made.predictions(["a b"], aligned=True)
     with pytest.raises(UserError, match="An ensemble is of runs of task=translate"):
         made.together_with([made])
+
+
+def test_memory_that_runs_out_is_a_sentence(call, tiny_run: Path, monkeypatch) -> None:
+    def full(*given, **options):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    monkeypatch.setattr("regard.tasks.writing.search", full)
+    refused(
+        call("predict", tiny_run, "--beam", 900, stdin="1 2\n3\n"),
+        "not enough memory for 2 lines of up to 3 tokens at a time. Nothing that was saved is lost."
+        " Try a smaller --beam",
+    )

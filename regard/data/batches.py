@@ -157,12 +157,24 @@ class BatchStream:
                 yield self._collate(*examples.rows(rows))
             start = max(0, start - len(batches))
 
-    def largest(self, number: int) -> tuple[str, Any]:
-        """The batch of an epoch with the most numbers in it, and its size."""
+    def largest(self, number: int) -> dict[str, Any]:
+        """The batch of an epoch with the most to read, and the one with the most to write.
+
+        By their sizes. Scores stand at what is written, and there are as many as tokens are known:
+        a batch of long sources may need less than one of long targets.
+        """
         examples = self._examples(number)
-        batches = (batch for window in self._windows(examples, number) for batch in window)
-        rows, longest = max(batches, key=lambda batch: len(batch[0]) * batch[1])
-        return f"{len(rows)} rows of up to {longest} tokens", self._collate(*examples.rows(rows))
+
+        def largest(side: int) -> tuple[Int[np.ndarray, "B"], list[int]]:
+            batches = (batch for window in self._windows(examples, number) for batch in window)
+            return max(batches, key=lambda batch: len(batch[0]) * batch[1][side])
+
+        return {
+            f"{len(rows)} rows of up to {read} and {written} tokens": self._collate(
+                *examples.rows(rows)
+            )
+            for rows, (read, written) in map(largest, (0, 1))
+        }
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""
@@ -170,8 +182,8 @@ class BatchStream:
 
     def _windows(
         self, examples: Examples, epoch: int
-    ) -> Iterator[list[tuple[Int[np.ndarray, "B"], int]]]:
-        """Window after window, the batches of each: their rows, and the longest side in them."""
+    ) -> Iterator[list[tuple[Int[np.ndarray, "B"], list[int]]]]:
+        """Window after window, the batches of each: their rows, and the longest of either side."""
         if len(examples) <= self._window:
             begins, together = np.zeros(1, dtype=int), 1
             size = len(examples)
@@ -195,4 +207,4 @@ class BatchStream:
                 batch_tokens=self._batch_tokens,
                 batch_size=self._batch_size,
             )
-            yield [(rows[batch], int(lengths[batch].max())) for batch in batches]
+            yield [(rows[batch], lengths[batch].max(axis=0).tolist()) for batch in batches]

@@ -22,6 +22,9 @@ COMPRESSED = ".gz"
 LOOKED_AT = 100
 """Lines of a table by which its width is known."""
 
+Cells = list[str] | str
+"""What a line of a table holds, or the reason why nothing can be read from it."""
+
 Columns = tuple[str, str]
 """The names or numbers (from 1) of the two columns; empty where none was given."""
 
@@ -178,21 +181,31 @@ def _tab_separated(path: Path, columns: Columns, names: Columns) -> Iterator[Rec
 def _comma_separated(path: Path, columns: Columns, names: Columns) -> Iterator[Record]:
     reader = csv.reader((line + "\n" for _, line in read_lines(path)), strict=True)
 
-    def rows() -> Iterator[tuple[int, list[str]]]:
+    def rows() -> Iterator[tuple[int, Cells]]:
         last = 0
-        try:
-            for row in reader:
-                yield last + 1, row  # a quoted field may go on over lines: where it began
-                last = reader.line_num
-        except csv.Error as error:
-            raise UserError(f"{path}:{reader.line_num}: {error}.") from None
+        while True:
+            begun = last + 1  # a quoted field may go on over lines
+            try:
+                yield begun, next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if reader.line_num > begun or "end of data" in str(error):
+                    raise UserError(
+                        f"{path}:{begun}: a quote is opened here, and what it holds goes on to "
+                        f"line {reader.line_num:,} ({error}). Close it, or leave it out; a quote "
+                        f"within quotes is written twice."
+                    ) from None
+                lone = "expected after" in str(error)
+                yield begun, "a quote within quotes is not written twice" if lone else str(error)
+            last = reader.line_num
 
     return _table(path, rows(), columns, names, "comma")
 
 
 def _table(
     path: Path,
-    rows: Iterator[tuple[int, list[str]]],
+    rows: Iterator[tuple[int, Cells]],
     columns: Columns,
     names: Columns,
     separator: str,
@@ -206,7 +219,7 @@ def _table(
         by_number = all(column.isdecimal() for column in columns)
         header = first[0][1]
         if by_number:  # any line may be the faulty one: the width is what most have
-            widths = [len(row) for _, row in first]
+            widths = [len(row) for _, row in first if not isinstance(row, str)] or [0]
             enough = [one for one in widths if one >= max(map(int, columns))]
             header = [""] * statistics.mode(enough or widths)
         elif _suffix(path) in {f".{column}" for column in columns}:
@@ -214,6 +227,8 @@ def _table(
                 f"{path} is one side of parallel text: name it without its end, {_suffix(path)}, "
                 f"and both sides are found."
             )
+        if isinstance(header, str):
+            raise UserError(f"{path}:1: {header}; it should name the columns.")
         width = len(header)
         rows = itertools.chain(first if by_number else first[1:], rows)
         places = (
@@ -221,7 +236,9 @@ def _table(
             _place(columns[1], header, path, by_number=by_number, key=names[1]),
         )
     for number, row in rows:
-        if len(row) != width:
+        if isinstance(row, str):
+            yield Fault(path, number, row)
+        elif len(row) != width:
             count = f"{len(row)} column{'s' if len(row) != 1 else ''}"
             expected = f": {', '.join(names)}" if width == 2 else ""
             yield Fault(

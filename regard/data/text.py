@@ -82,10 +82,9 @@ class TextStream:
                 first=begin == 0,
             )
 
-    def largest(self, number: int) -> tuple[str, TextBatch]:
+    def largest(self, number: int) -> dict[str, TextBatch]:
         """They are all of one size but the last."""
-        place = f"{self._rows} rows of {self._length} tokens"
-        return place, next(self.epoch(number))
+        return {f"{self._rows} rows of {self._length} tokens": next(self.epoch(number))}
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""

@@ -132,9 +132,9 @@ class Classify(PairTask):
 
     def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
-        return self._sums(model, batch, smoothing=self.config.train.label_smoothing)
+        return self.sums(model, batch, smoothing=self.config.train.label_smoothing)
 
-    def _sums(self, model: Callable[..., Any], batch: ClassBatch, *, smoothing: float) -> Sums:
+    def sums(self, model: Callable[..., Any], batch: ClassBatch, *, smoothing: float) -> Sums:
         return token_sums(
             model(batch.source)[:, None],
             batch.classes[:, None],
@@ -154,10 +154,7 @@ class Classify(PairTask):
         outputs: list[Translated] | None = None,
     ) -> tuple[int, dict[str, float]]:
         """How many texts there are, their loss without smoothing, and the share classed rightly."""
-        total = Sums()
-        with torch.inference_mode(), engine.autocast():
-            for batch in self.batches_of(split).epoch(0):
-                total = total + self._sums(model, batch.to(engine.device), smoothing=0.0)
+        total = self.sums_of(model, split, engine=engine)
         return total.tokens, self.means(total)
 
     def predict(

@@ -4,9 +4,10 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from regard.config import Config
 from regard.data.batches import BatchStream, Collate
@@ -19,9 +20,12 @@ from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.errors import UserError
 from regard.tasks.task import Task, refuse_unknown, unknown_tokens
+from regard.training.engine import Engine
+from regard.training.loss import Sums
+from regard.training.memory import naming_the_batch
 
 EVALUATED_TOGETHER = 8192
-"""Tokens of a batch when evaluating, padding counted."""
+"""Tokens of a batch when evaluating, padding counted; at most as many as one of training has."""
 
 ENCODED_TOGETHER = 1024
 """Lines that become token ids at a time."""
@@ -222,11 +226,31 @@ class PairTask(Task):
                 )
         return found
 
+    @abstractmethod
+    def sums(self, model: Callable[..., Any], batch: Any, *, smoothing: float) -> Sums:
+        """The loss of a batch, and what else is counted in it."""
+
+    def sums_of(self, model: Callable[..., Any], split: Split, *, engine: Engine) -> Sums:
+        """Of all of a split, without smoothing."""
+        total = Sums()
+        with (
+            torch.inference_mode(),
+            engine.autocast(),
+            naming_the_batch(f"a batch of data.{split}"),
+        ):
+            for batch in self.batches_of(split).epoch(0):
+                total = total + self.sums(model, batch.to(engine.device), smoothing=0.0)
+        return total
+
     def batches_of(self, split: Split) -> BatchStream:
-        """All of a split, to be evaluated."""
-        examples = self.examples(split)
+        """All of a split, to be evaluated: by batches that memory was found to be enough for."""
+        examples, train = self.examples(split), self.config.train
+        most = train.batch_tokens or (train.batch_size or 1) * (self.config.data.max_length + 1)
         return BatchStream(
-            lambda epoch: examples, self.collate, seed=0, batch_tokens=EVALUATED_TOGETHER
+            lambda epoch: examples,
+            self.collate,
+            seed=0,
+            batch_tokens=min(most, EVALUATED_TOGETHER),
         )
 
     def check(self, line: str, *, where: str) -> None:

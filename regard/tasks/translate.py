@@ -120,13 +120,13 @@ class Translate(PairTask):
         """
         smoothing, alpha = self.config.train.label_smoothing, self.config.train.r_drop
         if alpha == 0:
-            return self._sums(model, batch, smoothing=smoothing)
+            return self.sums(model, batch, smoothing=smoothing)
         scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
         loss = r_drop(scores, batch.target_out, alpha=alpha, smoothing=smoothing)
         correct = count_correct(scores[: len(batch.target_out)], batch.target_out)
         return Sums(loss, batch.tokens, correct)
 
-    def _sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
+    def sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
         scores = model(batch.source, batch.target_in)
         return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
 
@@ -159,10 +159,7 @@ class Translate(PairTask):
         but in translation, which is scored line by line.
         """
         self._written = self._cut = 0
-        total = Sums()
-        with torch.inference_mode(), engine.autocast():
-            for batch in self.batches_of(split).epoch(0):
-                total = total + self._sums(model, batch.to(engine.device), smoothing=0.0)
+        total = self.sums_of(model, split, engine=engine)
         metrics = self.means(total)
         metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
         pairs = self.pairs(split)

@@ -13,6 +13,7 @@ from regard.data.examples import Ids
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.decoding import Hypothesis, Stepper, search
 from regard.training.engine import Engine
+from regard.training.memory import naming_the_batch
 from regard.training.threads import side_by_side
 
 listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener", default=None)
@@ -20,6 +21,8 @@ listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener",
 
 TOGETHER = 128
 """The most rows of a batch."""
+WRITING = "a smaller --beam (or --n-best), fewer --max-new-tokens, or fewer lines"
+"""What to do where there is no memory for it."""
 MOST_THREADS = 8
 """That have a batch each: Python lets one of them at a time say what to compute next."""
 
@@ -44,7 +47,8 @@ def write(
 
     def of_rows(rows: list[int]) -> list[list[Hypothesis]]:
         read = batch([sources[row] for row in rows]).to(engine.device)
-        with engine.autocast():
+        place = f"{len(rows)} lines of up to {read.size(1)} tokens at a time"
+        with engine.autocast(), naming_the_batch(place, remedy=WRITING):
             return search(
                 model,
                 read,

@@ -41,8 +41,8 @@ class Batches(Protocol):
 
     def count(self, number: int) -> int: ...
 
-    def largest(self, number: int) -> tuple[str, Any]:
-        """The batch of an epoch that takes the most memory, and what to call it."""
+    def largest(self, number: int) -> dict[str, Any]:
+        """The batches of an epoch that may take the most memory, by what to call them."""
         ...
 
 
@@ -232,13 +232,16 @@ class Loop:
         return sums.loss, sums
 
     def probe(self) -> None:
-        """Go forward and back on the largest batch once, to see now if there is memory for it.
+        """Go forward and back on the largest batches once, to see now if there is memory for them.
 
         Beside what the optimiser will keep, which a step of no length makes it allocate. Nothing
         comes of it: all is dropped, and every update seeds its own randomness.
         """
-        place, batch = self.batches.largest(self.progress.epoch)
         self.model.train()
+        for place, batch in self.batches.largest(self.progress.epoch).items():
+            self._probe(place, batch)
+
+    def _probe(self, place: str, batch: TrainingBatch) -> None:
         with naming_the_batch(f"the largest batch ({place})"):
             for group in self.optimiser.param_groups:
                 group["lr"] = 0.0

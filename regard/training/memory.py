@@ -11,8 +11,15 @@ SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
 """How torch says it on a GPU and on a CPU."""
 
 
+LEARNING = (
+    "half the train.batch_tokens (or batch_size) and train.accumulate=2, which is the same update; "
+    "or a shorter data.max_length, or a smaller model"
+)
+"""What to try when an update does not fit."""
+
+
 @contextlib.contextmanager
-def naming_the_batch(place: str) -> Iterator[None]:
+def naming_the_batch(place: str, *, remedy: str = LEARNING) -> Iterator[None]:
     """Turn a failed allocation into a sentence that names the batch it failed on."""
     try:
         yield
@@ -21,7 +28,5 @@ def naming_the_batch(place: str) -> Iterator[None]:
         if not known and not any(sign in str(error).lower() for sign in SIGNS):
             raise
         raise UserError(
-            f"There is not enough memory for {place}. Nothing that was saved is lost. Try half the "
-            f"train.batch_tokens (or batch_size) and train.accumulate=2, which is the same update; "
-            f"or a shorter data.max_length, or a smaller model."
+            f"There is not enough memory for {place}. Nothing that was saved is lost. Try {remedy}."
         ) from None

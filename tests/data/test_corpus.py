@@ -14,6 +14,7 @@ from regard.data.corpus import cache_folder, make_corpus, open_corpus
 from regard.data.examples import InMemory
 from regard.data.tally import Tally
 from regard.errors import UserError
+from regard.tasks.check import check
 from regard.tasks.translate import Translate
 from tests.command import refused
 
@@ -153,6 +154,7 @@ def test_bad_lines_of_one_file_are_told_once(tmp_path: Path) -> None:
     task = translation(tmp_path, "data.held_out=0.2", "data.on_bad_line=skip")
     task.check_data()
     assert len([one for one in task.notices() if "1 line was left out" in one]) == 1
+    assert [sum(report.left_out.values()) for report in check(task).values()] == [1, 0, 0]
 
 
 def test_only_the_training_file_can_be_split(call, tmp_path: Path) -> None:

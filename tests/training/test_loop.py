@@ -331,23 +331,51 @@ def test_memory_that_runs_out_is_found_before_anything_is_written(
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
     monkeypatch.setattr(Loop, "_loss", full)
-    with pytest.raises(UserError, match=r"the largest batch \(\d+ rows of up to \d+ tokens\)"):
+    with pytest.raises(UserError, match=r"the largest batch \(\d+ rows of up to \d+ and \d+ tok"):
         trained(tmp_path / "run")
     assert not (tmp_path / "run").exists()
     stream = BatchStream(
-        lambda epoch: InMemory([[4] * n for n in range(1, 41)], [[4]] * 40),
+        lambda epoch: InMemory(
+            [[4] * n for n in range(1, 41)], [[4] * (41 - n) for n in range(1, 41)]
+        ),
         seed=1,
         batch_size=5,
         window=10,
         block=5,
     )
-    place, batch = stream.largest(0)
-    assert place == "5 rows of up to 41 tokens"
-    assert batch.source.numel() == max(one.source.numel() for one in stream.epoch(0))
+    read, written = stream.largest(0).values()
+    assert read.source.numel() == max(one.source.numel() for one in stream.epoch(0))
+    assert written.target_in.numel() == max(one.target_in.numel() for one in stream.epoch(0))
+    alike = BatchStream(lambda epoch: InMemory([[4]] * 9, [[4]] * 9), seed=1, batch_size=5)
+    assert list(alike.largest(0)) == ["5 rows of up to 2 and 2 tokens"]
 
     monkeypatch.setattr(Loop, "probe", lambda self: None)
     with pytest.raises(UserError, match=r"not enough memory for epoch 1, batch 1\. .*accumulate=2"):
         trained(tmp_path / "other")
+
+
+def test_evaluation_takes_no_larger_batches_than_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that memory which was enough at the start is enough; and if not, a sentence says so."""
+    for size in ("train.batch_tokens=64", "train.batch_size=3"):
+        settings = [one for one in TINY if "batch_tokens" not in one]
+        task = Translate(config.load("sort", [*settings, "train.batch_tokens=null", size]))
+        most = 64 if "tokens" in size else 3 * (task.config.data.max_length + 1)
+        batches = [*task.batches_of("valid").epoch(0)]
+        assert max(batch.target_in.numel() for batch in batches) <= most
+        assert sum(len(batch.source) for batch in batches) == len(task.examples("valid"))
+
+    real = Translate.sums
+
+    def full_when_evaluating(*given, **options):
+        if torch.is_grad_enabled():
+            return real(*given, **options)
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    monkeypatch.setattr(Translate, "sums", full_when_evaluating)
+    with pytest.raises(UserError, match=r"not enough memory for a batch of data\.valid\."):
+        trained(tmp_path / "run")
 
 
 def test_looking_for_memory_leaves_nothing_behind(tmp_path: Path) -> None:
