@@ -76,7 +76,7 @@ def recipes(as_json: options.Json = False) -> None:
         print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
         return
     print(tables.of_recipes(found))
-    print("\nTrain one with: regard train sort")
+    print("\nMinutes are those of two CPU cores at most. Train one with: regard train sort")
 
 
 @app.command()
@@ -205,7 +205,9 @@ def predict(
     run: options.RunPath,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A line an input; standard input if not given."),
+        typer.Argument(
+            metavar="[FILE]", help="A line an input; standard input if not given, or -."
+        ),
     ] = None,
     strategy: options.Strategy = None,
     beam: options.Beam = None,
@@ -238,6 +240,7 @@ def predict(
     runs = [_open(one, device, quantize=quantize) for one in (run, *(ensemble or ()))]
     opened = runs[0].together_with(runs[1:])
     opened.decode(decoding)  # a wrong option is refused before anything is read
+    file = None if file == Path("-") else file
     if file is None and sys.stdin is None:
         raise UserError("standard input is closed; give a FILE.")
     if file is None and sys.stdin.isatty():

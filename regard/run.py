@@ -204,7 +204,12 @@ def load(
     path = Path(path)
     config = read_config(path)
     for setting in settings:
-        if not setting.startswith("data.") or setting.startswith("data.scores="):
+        key = setting.partition("=")[0]
+        if not key.startswith("data.") or key in (
+            "data.scores",
+            "data.held_out",
+            "data.split_seed",
+        ):
             raise UserError(
                 f"-s {setting}: of a trained run, where its data comes from can be changed, and "
                 f"nothing else."

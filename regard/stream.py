@@ -23,14 +23,21 @@ def arriving(file: Path | None) -> Iterator[tuple[str, list[str]]]:
     A program that writes one line and waits for the answer gets it: lines are not held back for
     others that may follow.
     """
-    name = "standard input" if file is None else str(file)
-    if file is not None:
+    if file is None:
+        yield from _as_it_comes("standard input", sys.stdin.buffer)
+    elif file.is_fifo() or file.is_char_device():
+        with file.open("rb", buffering=0) as stream:
+            yield from _as_it_comes(str(file), stream)
+    else:
         lines = (line for _, line in read_lines(file))
         while chunk := list(itertools.islice(lines, TOGETHER)):
-            yield name, chunk
-        return
+            yield str(file), chunk
+
+
+def _as_it_comes(name: str, stream: Any) -> Iterator[tuple[str, list[str]]]:
+    """The lines of a stream that others may still be writing to."""
     done = 0
-    for raw in _ready(sys.stdin.buffer):
+    for raw in _ready(stream):
         yield name, [line for _, line in numbered_lines(raw, first=done)]
         done += len(raw)
 

@@ -36,7 +36,7 @@ def of_recipes(recipes: dict[str, "About"]) -> str:
         )
         for name, about in recipes.items()
     ]
-    return table(("recipe", "what it learns", "expected", "2 cores"), rows)
+    return table(("recipe", "what it learns", "expected", "training"), rows)
 
 
 def of_scores(metrics: dict[str, float | str]) -> str:

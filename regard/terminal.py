@@ -105,6 +105,10 @@ def end_well(command: Callable[..., Any]) -> NoReturn:
         _fail(str(error))
     except BrokenPipeError:
         _end_quietly()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # the parser took it for a failure
+            _end_quietly()
+        raise
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}.")
     except KeyboardInterrupt:
@@ -115,7 +119,8 @@ def end_well(command: Callable[..., Any]) -> NoReturn:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             raise SystemExit(0) from None
-        _fail(f"{error.format_message().rstrip('.')}. See regard --help.")
+        message = " ".join(error.format_message().split())  # the parser's may have several lines
+        _fail(f"{message.rstrip('.')}. See regard --help.")
     raise SystemExit(code)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,27 @@ def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:
     process.stdin.close()
     assert process.wait(timeout=120) == 141
     assert process.stderr.read() == b""
+
+
+def test_a_line_of_a_pipe_is_answered_before_the_next_one_comes(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """By its name too, as a file; and - is standard input."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in (tmp_path / "pipe", "/dev/stdin", "-"):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "regard", "predict", tiny_run, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        with (tmp_path / "pipe").open("wb") if name == tmp_path / "pipe" else process.stdin as pipe:
+            for line in (b"3 1 2\n", b"2 1\n"):
+                pipe.write(line)
+                pipe.flush()
+                assert select.select([process.stdout], [], [], 60)[0]
+                assert process.stdout.readline()
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_bar_on_the_terminal_leaves_the_outputs_where_they_were_sent(

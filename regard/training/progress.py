@@ -13,11 +13,18 @@ PLAIN_SECONDS = 10.0
 """Between plain lines."""
 
 
+class _Screen(Console):
+    """Standard error; if its reader leaves, training goes on and says no more."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 class ShowProgress:
     """Loss, accuracy, learning rate, tokens a second and time left, while a loop runs."""
 
     def __init__(self, *, steps: int, done: int = 0) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = _Screen(stderr=True, highlight=False)
         self._steps = steps
         self._bar: Progress | None = None
         self._began = self._last = time.monotonic()
@@ -25,7 +32,7 @@ class ShowProgress:
         self._tokens = 0
         self._tokens_began = (0, self._began)
         self._speed = 0.0
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             self._bar = Progress(
                 TextColumn("[bold]{task.completed:.0f}/{task.total:.0f}"),
                 BarColumn(bar_width=None),
@@ -48,9 +55,10 @@ class ShowProgress:
     def after_step(self, loop: Loop) -> None:
         self._tokens += loop.latest.tokens
         now = time.monotonic()
-        if now - self._tokens_began[1] >= 1.0:
-            tokens, began = self._tokens_began
-            self._speed = (self._tokens - tokens) / (now - began)
+        tokens, began = self._tokens_began
+        if now - began >= 1.0 or not tokens:  # over the last second, or less at the beginning
+            self._speed = (self._tokens - tokens) / max(now - began, 1e-9)
+        if now - began >= 1.0:
             self._tokens_began = (self._tokens, now)
         if self._bar:
             self._bar.update(self._task, completed=loop.progress.step, description=self._line(loop))

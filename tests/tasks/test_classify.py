@@ -135,8 +135,9 @@ def test_other_data_can_be_scored_and_nothing_else_changed(tmp_path: Path) -> No
     (tmp_path / "more.tsv").write_text("a day\tbad\n")
     opened = run.load(tmp_path / "run", settings=["data.test=more.tsv"])
     assert opened.evaluate("test")["examples"] == 1
-    with pytest.raises(UserError, match="where its data comes from can be changed, and"):
-        run.load(tmp_path / "run", settings=["model.d_model=8"])
+    for other in ("model.d_model=8", "data.split_seed=2", "data.held_out=0.1"):  # was trained on
+        with pytest.raises(UserError, match="where its data comes from can be changed, and"):
+            run.load(tmp_path / "run", settings=[other])
 
 
 def test_what_does_not_fit_the_task_is_refused_at_once() -> None:
