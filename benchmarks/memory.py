@@ -10,13 +10,14 @@ set, mapped pages among it, is what is shown.
 
 import argparse
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import time
 from itertools import islice
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.interleave import print_table
 
@@ -25,12 +26,16 @@ BATCHES = 3_000
 
 
 def generate(folder: Path, lines: int) -> None:
-    """Sentences of 4 to 20 words out of 5,000, the same words in both languages' spelling."""
-    draw = random.Random(lines)
-    words = [f"{draw.choice('bdfgklmnprst')}{number}" for number in range(5_000)]
+    """Sentences of 4 to 20 words, the same words in both languages' spelling.
+
+    There are always new ones, as in a language: a word is the rarer the higher its number, by its
+    power of 1.8, so that the different ones grow with about the root of all.
+    """
+    draw = np.random.default_rng(lines)
     with (folder / "train.en").open("w") as source, (folder / "train.de").open("w") as target:
         for _ in range(lines):
-            sentence = draw.choices(words, k=draw.randint(4, 20))
+            numbers = 1_000 * ((1 - draw.random(draw.integers(4, 21))) ** -1.25 - 1)
+            sentence = [f"w{number:x}" for number in numbers.astype(int).tolist()]
             source.write(" ".join(sentence) + "\n")
             target.write(" ".join(word[::-1] for word in sentence) + "\n")
 

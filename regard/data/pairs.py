@@ -1,8 +1,10 @@
 """Pairs of texts, source and target: from a generator, or from files."""
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from regard.data.generators import GENERATORS, Endless
@@ -11,6 +13,9 @@ from regard.data.source import Source, hash_of
 from regard.data.splits import part_of
 from regard.data.tally import Tally
 from regard.errors import UserError
+
+LEARNED_FROM = 500_000
+"""Lines that a tokenizer is learned from, at most: it keeps every word of them in memory."""
 
 MOST_SHOWN = 12
 """Classes named in a message."""
@@ -28,6 +33,8 @@ class PairSource(Source):
     names: Columns = ("source", "target")
     """What the two sides are called: the keys of `data` that say where they stand."""
     tally: Tally = field(init=False)
+    every: int = field(default=1, init=False)
+    """Of how many lines one was taken to learn a tokenizer from."""
 
     def __post_init__(self) -> None:
         self.tally = Tally(self.data.on_bad_line)
@@ -83,6 +90,13 @@ class PairSource(Source):
             else self.generate()
         )
         yield from (Row(number, *pair) for number, pair in enumerate(pairs, start=1))
+
+    def to_learn_from(self) -> Iterator[Row]:
+        """The lines that a tokenizer is learned from: all, or of a large file every n-th."""
+        if not self.generated:
+            count = sum(1 for _ in self.rows())
+            self.every = max(1, math.ceil(count / LEARNED_FROM))
+        return islice(self.rows(), 0, None, self.every)
 
     def _belongs(self, row: Row) -> bool:
         """Whether a line is of this part, where one file holds several: no source is in two."""

@@ -76,7 +76,7 @@ class Classify(PairTask):
         if files is None:
             train = self.sources["train"]
             self.tokenizer = Tokenizer.train(
-                (row.source for row in train.rows()),
+                (row.source for row in train.to_learn_from()),
                 kind=config.tokenizer.kind,
                 **config.tokenizer.options,
             )

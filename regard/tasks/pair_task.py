@@ -83,6 +83,11 @@ class PairTask(Task):
                 count = sum(reasons.values())
                 lines = "line was" if count == 1 else "lines were"
                 found.append(f"{source.path}: {count:,} {lines} left out: {'; '.join(reasons)}.")
+            if source.every > 1:
+                found.append(
+                    f"{source.path}: the vocabulary is learned from one in {source.every:,} of its "
+                    f"lines, spread over all of it."
+                )
             found += unknown_tokens(f"data.{split}", source.tally.unknown, source.tally.tokens)
         return found + unknown_tokens("the input", self._read_unknown, self._read_tokens)
 

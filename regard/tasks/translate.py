@@ -57,7 +57,7 @@ class Translate(PairTask):
         made = list(train.rows()) if train.generated else None  # a file is read again instead
 
         def rows() -> Iterable[Row]:
-            return train.rows() if made is None else made
+            return train.to_learn_from() if made is None else made
 
         sides = [(row.source for row in rows()), (row.target for row in rows())]
         if settings.joint:

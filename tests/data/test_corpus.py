@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import config
+from regard.data import pairs
 from regard.data.batches import BatchStream
 from regard.data.corpus import cache_folder, make_corpus, open_corpus
 from regard.data.examples import InMemory
@@ -173,3 +174,18 @@ def test_a_file_without_a_usable_line_says_why(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("bad\n")
     with pytest.raises(UserError, match=r"no usable line in it for data.valid: 1 where 1 column"):
         translation(tmp_path, "data.on_bad_line=skip").pairs("valid")
+
+
+def test_a_large_file_gives_a_part_of_its_lines_to_the_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spread over all of it, and said; every line is trained on all the same."""
+    monkeypatch.setattr(pairs, "LEARNED_FROM", 40)
+    (tmp_path / "pairs.tsv").write_text("".join(f"s{n}\tt\n" for n in range(99)) + "bad\n")
+    task = translation(tmp_path, "data.on_bad_line=skip", "tokenizer.kind=words")
+    task.check_data()
+    known = set(task.tokenizer.tokens(range(len(task.tokenizer))))
+    assert {f"s{n}" for n in range(0, 99, 3)} <= known
+    assert not {f"s{n}" for n in range(1, 99, 3)} & known
+    assert len(task.examples("train")) == 99
+    assert any("learned from one in 3 of its lines" in one for one in task.notices())
