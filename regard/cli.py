@@ -76,7 +76,7 @@ def recipes(as_json: options.Json = False) -> None:
         print_json({"recipes": {name: about.model_dump() for name, about in found.items()}})
         return
     print(tables.of_recipes(found))
-    print("\nMinutes are those of two CPU cores at most. Train one with: regard train sort")
+    print("\nMinutes are those of one or two CPU cores. Train one with: regard train sort")
 
 
 @app.command()

@@ -204,7 +204,7 @@ def load(
     path = Path(path)
     config = read_config(path)
     for setting in settings:
-        key = setting.partition("=")[0]
+        key = setting.partition("=")[0].strip()
         if not key.startswith("data.") or key in (
             "data.scores",
             "data.held_out",

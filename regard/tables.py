@@ -75,6 +75,8 @@ def of_data(split: str, name: str, report: "SplitReport") -> str:
         lines.append(f"  left out: {count:,} where {reason}")
         lines.append(f"    {', '.join(places)}{', …' if count > len(places) else ''}")
     lines.append(f"  tokens: {report.tokens:,}, of which the vocabulary has {report.coverage:.2%}")
+    if report.vocabulary_from_one_in > 1:
+        lines.append(f"    it is learned from one line in {report.vocabulary_from_one_in:,}")
     lines.append(f"  duplicates: {report.duplicates:,} pairs stood there before")
     if split != "train":
         lines.append(

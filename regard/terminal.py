@@ -13,9 +13,10 @@ from regard.errors import UserError
 
 
 def tell(text: str) -> None:
-    """Say something to the person, beside what goes to standard output."""
+    """Say something to the person, if one is there, beside what goes to standard output."""
     if sys.stderr is not None:
-        print(text, file=sys.stderr)
+        with contextlib.suppress(BrokenPipeError):
+            print(text, file=sys.stderr)
 
 
 def resume_command(arguments: list[str]) -> str:

@@ -78,13 +78,17 @@ def test_a_line_of_a_pipe_is_answered_before_the_next_one_comes(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        with (tmp_path / "pipe").open("wb") if name == tmp_path / "pipe" else process.stdin as pipe:
+        named = name == tmp_path / "pipe"
+        pipe = os.open(name, os.O_RDWR) if named else process.stdin.fileno()  # waits for nobody
+        try:
             for line in (b"3 1 2\n", b"2 1\n"):
-                pipe.write(line)
-                pipe.flush()
+                os.write(pipe, line)
                 assert select.select([process.stdout], [], [], 60)[0]
                 assert process.stdout.readline()
-        assert process.wait(timeout=60) == 0
+            os.close(pipe) if named else process.stdin.close()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
 
 
 def test_a_bar_on_the_terminal_leaves_the_outputs_where_they_were_sent(
@@ -256,5 +260,5 @@ def test_memory_that_runs_out_is_a_sentence(call, tiny_run: Path, monkeypatch) -
     refused(
         call("predict", tiny_run, "--beam", 900, stdin="1 2\n3\n"),
         "not enough memory for 2 lines of up to 3 tokens at a time. Nothing that was saved is lost."
-        " Try a smaller --beam",
+        " Try a smaller decode.beam",
     )

@@ -18,7 +18,7 @@ class About(Section):
 
     summary: str = Field("", description="one line: what is learned")
     expected: dict[str, float] = Field({}, description="the score to expect, by metric")
-    minutes: float = Field(0.0, ge=0, description="how long training takes on two CPU cores")
+    minutes: float = Field(0.0, ge=0, description="how long training takes on one or two CPU cores")
 
 
 KINDS = {

@@ -158,23 +158,20 @@ class BatchStream:
             start = max(0, start - len(batches))
 
     def largest(self, number: int) -> dict[str, Any]:
-        """The batch of an epoch with the most to read, and the one with the most to write.
+        """The batches of an epoch with the most to read, the most to write, and the most of both.
 
         By their sizes. Scores stand at what is written, and there are as many as tokens are known:
         a batch of long sources may need less than one of long targets.
         """
         examples = self._examples(number)
-
-        def largest(side: int) -> tuple[Int[np.ndarray, "B"], list[int]]:
-            batches = (batch for window in self._windows(examples, number) for batch in window)
-            return max(batches, key=lambda batch: len(batch[0]) * batch[1][side])
-
-        return {
-            f"{len(rows)} rows of up to {read} and {written} tokens": self._collate(
-                *examples.rows(rows)
-            )
-            for rows, (read, written) in map(largest, (0, 1))
-        }
+        found: dict[int, tuple[int, np.ndarray, str]] = {}
+        for window in self._windows(examples, number):
+            for rows, (read, written) in window:
+                name = f"{len(rows)} rows of up to {read} and {written} tokens"
+                for kind, length in enumerate((read, written, read + written)):
+                    if kind not in found or len(rows) * length > found[kind][0]:
+                        found[kind] = len(rows) * length, rows, name
+        return {name: self._collate(*examples.rows(rows)) for _, rows, name in found.values()}
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""

@@ -94,14 +94,18 @@ class PairSource(Source):
     def to_learn_from(self) -> Iterator[Row]:
         """The lines that a tokenizer is learned from: all, or of a large file every n-th."""
         if not self.generated:
-            count = sum(1 for _ in self.rows())
-            self.every = max(1, math.ceil(count / LEARNED_FROM))
-        return islice(self.rows(), 0, None, self.every)
+            self.every = max(1, math.ceil(self._count / LEARNED_FROM))
+        yield from islice(self.rows(), 0, None, self.every)
+
+    @cached_property
+    def _count(self) -> int:
+        """The lines that can be used."""
+        return sum(1 for _ in self.rows())
 
     def _belongs(self, row: Row) -> bool:
         """Whether a line is of this part, where one file holds several: no source is in two."""
         share, seed = self.data.held_out, self.data.split_seed
-        if not share or self.name != self.data.train:
+        if not share or self.path != Path(self.data.directory) / self.data.train:
             return True
         return self.split == part_of(row.source, share=share, seed=seed)
 

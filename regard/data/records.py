@@ -192,12 +192,13 @@ def _comma_separated(path: Path, columns: Columns, names: Columns) -> Iterator[R
             except csv.Error as error:
                 if reader.line_num > begun or "end of data" in str(error):
                     raise UserError(
-                        f"{path}:{begun}: a quote is opened here, and what it holds goes on to "
-                        f"line {reader.line_num:,} ({error}). Close it, or leave it out; a quote "
-                        f"within quotes is written twice."
+                        f"{path}:{begun}: a quote is opened here, and not closed by line "
+                        f"{reader.line_num:,}. Close it, or leave it out; a quote within quotes is "
+                        f"written twice."
                     ) from None
                 lone = "expected after" in str(error)
-                yield begun, "a quote within quotes is not written twice" if lone else str(error)
+                reason = str(error).partition(" - ")[0]  # what follows is for programmers
+                yield begun, "a quote within quotes is not written twice" if lone else reason
             last = reader.line_num
 
     return _table(path, rows(), columns, names, "comma")
@@ -219,7 +220,9 @@ def _table(
         by_number = all(column.isdecimal() for column in columns)
         header = first[0][1]
         if by_number:  # any line may be the faulty one: the width is what most have
-            widths = [len(row) for _, row in first if not isinstance(row, str)] or [0]
+            widths = [len(row) for _, row in first if not isinstance(row, str)]
+            if not widths:
+                raise UserError(f"{path}:1: {header}, and so it goes on.")
             enough = [one for one in widths if one >= max(map(int, columns))]
             header = [""] * statistics.mode(enough or widths)
         elif _suffix(path) in {f".{column}" for column in columns}:

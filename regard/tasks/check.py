@@ -34,6 +34,8 @@ class SplitReport:
     """Pairs that stood there before."""
     lengths: dict[str, dict[int, int]]
     """Texts by their number of tokens, for each side."""
+    vocabulary_from_one_in: int
+    """Of how many lines one was taken to learn the vocabulary from; of train alone."""
     in_train: int = 0
     """Pairs that are in train as well."""
     sources_in_train: int = 0
@@ -98,6 +100,7 @@ def _read(task: PairTask, split: Split) -> tuple[SplitReport, Hashes]:
         unknown=tally.unknown,
         duplicates=len(hashes.pairs) - len(np.unique(hashes.pairs)),
         lengths=lengths,
+        vocabulary_from_one_in=task.sources[split].every,
     )
     return report, hashes
 

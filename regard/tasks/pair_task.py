@@ -27,6 +27,9 @@ from regard.training.memory import naming_the_batch
 EVALUATED_TOGETHER = 8192
 """Tokens of a batch when evaluating, padding counted; at most as many as one of training has."""
 
+EVALUATING = "a smaller train.batch_tokens (or batch_size), to which evaluation keeps as well"
+"""What to do where there is no memory for it."""
+
 ENCODED_TOGETHER = 1024
 """Lines that become token ids at a time."""
 
@@ -241,21 +244,21 @@ class PairTask(Task):
         with (
             torch.inference_mode(),
             engine.autocast(),
-            naming_the_batch(f"a batch of data.{split}"),
+            naming_the_batch(f"a batch of data.{split}", remedy=EVALUATING),
         ):
             for batch in self.batches_of(split).epoch(0):
                 total = total + self.sums(model, batch.to(engine.device), smoothing=0.0)
         return total
 
     def batches_of(self, split: Split) -> BatchStream:
-        """All of a split, to be evaluated: by batches that memory was found to be enough for."""
+        """All of a split, to be evaluated: in batches no larger than those of training."""
         examples, train = self.examples(split), self.config.train
-        most = train.batch_tokens or (train.batch_size or 1) * (self.config.data.max_length + 1)
         return BatchStream(
             lambda epoch: examples,
             self.collate,
             seed=0,
-            batch_tokens=min(most, EVALUATED_TOGETHER),
+            batch_tokens=train.batch_tokens and min(train.batch_tokens, EVALUATED_TOGETHER),
+            batch_size=train.batch_size,
         )
 
     def check(self, line: str, *, where: str) -> None:

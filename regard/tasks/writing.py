@@ -21,7 +21,7 @@ listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener",
 
 TOGETHER = 128
 """The most rows of a batch."""
-WRITING = "a smaller --beam (or --n-best), fewer --max-new-tokens, or fewer lines"
+WRITING = "a smaller decode.beam or decode.max_new_tokens (--beam, --max-new-tokens)"
 """What to do where there is no memory for it."""
 MOST_THREADS = 8
 """That have a batch each: Python lets one of them at a time say what to compute next."""

@@ -81,7 +81,7 @@ class _RDrop(torch.autograd.Function):
             log_p, log_q = (read.float().log_softmax(-1) for read in both)
             p, q, d = log_p.exp(), log_q.exp(), log_p - log_q
             y, counted = target[:, None], (target != PADDING)[:, None]
-            p_d, q_d = (torch.linalg.vecdot(read, d)[:, None] for read in (p, q))
+            p_d, q_d = ((read * d).sum(-1, keepdim=True) for read in (p, q))
             on_target = log_p.gather(-1, y) + log_q.gather(-1, y)
             on_all = (log_p + log_q).mean(-1, keepdim=True)
             loss = (alpha / 2) * (p_d - q_d) - (1 - smoothing) * on_target - smoothing * on_all

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard import config
+from regard import config, tables
 from regard.data import pairs
 from regard.data.batches import BatchStream
 from regard.data.corpus import cache_folder, make_corpus, open_corpus
@@ -146,6 +146,8 @@ def test_one_file_is_split_by_its_sources(tmp_path: Path) -> None:
     assert not sources["train"] & sources["valid"]
     assert 15 < len(sources["valid"]) < 45
     assert len(task.examples("train")) == len(found["train"])
+    same = translation(tmp_path, "data.held_out=0.1", "data.test=./pairs.tsv")
+    assert same.pairs("test") == found["test"]
     other = translation(tmp_path, "data.held_out=0.1", "data.split_seed=1")
     assert other.pairs("test") != found["test"]
 
@@ -189,3 +191,6 @@ def test_a_large_file_gives_a_part_of_its_lines_to_the_vocabulary(
     assert not {f"s{n}" for n in range(1, 99, 3)} & known
     assert len(task.examples("train")) == 99
     assert any("learned from one in 3 of its lines" in one for one in task.notices())
+    assert "it is learned from one line in 3\n" in tables.of_data(
+        "train", "x", check(task)["train"]
+    )

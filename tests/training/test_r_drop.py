@@ -53,6 +53,17 @@ def test_scores_of_low_precision_get_a_gradient_of_low_precision() -> None:
     torch.testing.assert_close(low.grad, high.grad.bfloat16())
 
 
+def test_matrix_products_of_low_precision_leave_it_as_it_is() -> None:
+    scores, targets = torch.randn(4, 3, 9), torch.randint(0, 9, (2, 3))
+    gradients = []
+    for low in (True, False):
+        read = scores.clone().requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+            r_drop(read, targets, alpha=5.0).backward()
+        gradients.append(read.grad)
+    assert torch.equal(*gradients)
+
+
 def test_second_derivatives_are_refused() -> None:
     scores = torch.randn(2, 3, 5, requires_grad=True)
     loss = r_drop(scores, torch.tensor([[1, 2, 3]]), alpha=1.0)
