@@ -66,29 +66,31 @@ def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:
     assert process.stderr.read() == b""
 
 
-def test_a_line_of_a_pipe_is_answered_before_the_next_one_comes(
+def test_a_line_of_a_named_pipe_is_answered_before_the_next_one_comes(
     tiny_run: Path, tmp_path: Path
 ) -> None:
-    """By its name too, as a file; and - is standard input."""
     os.mkfifo(tmp_path / "pipe")
-    for name in (tmp_path / "pipe", "/dev/stdin", "-"):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "regard", "predict", tiny_run, name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        named = name == tmp_path / "pipe"
-        pipe = os.open(name, os.O_RDWR) if named else process.stdin.fileno()  # waits for nobody
-        try:
-            for line in (b"3 1 2\n", b"2 1\n"):
-                os.write(pipe, line)
-                assert select.select([process.stdout], [], [], 60)[0]
-                assert process.stdout.readline()
-            os.close(pipe) if named else process.stdin.close()
-            assert process.wait(timeout=60) == 0
-        finally:
-            process.kill()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "regard", "predict", tiny_run, tmp_path / "pipe"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)  # waits for nobody
+    try:
+        for line in (b"3 1 2\n", b"2 1\n"):
+            os.write(pipe, line)
+            assert select.select([process.stdout], [], [], 60)[0]
+            assert process.stdout.readline()
+        os.close(pipe)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+
+
+def test_a_dash_is_standard_input(call, tiny_run: Path) -> None:
+    assert call("predict", tiny_run, "-", stdin="3 1 2\n") == call(
+        "predict", tiny_run, stdin="3 1 2\n"
+    )
 
 
 def test_a_bar_on_the_terminal_leaves_the_outputs_where_they_were_sent(
