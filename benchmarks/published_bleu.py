@@ -1,0 +1,52 @@
+"""A translator scored as papers on Multi30k score theirs: lowercased, tokenised text.
+
+python -m benchmarks.published_bleu RUN --data DIR
+
+Outputs and references go through the Moses scripts that the corpus was prepared with (punctuation
+normalised, lowercased, tokenised; here by sacremoses), and BLEU counts what stands between spaces,
+as multi-bleu does. Beside it stand sacreBLEU's scores of the same outputs, on text as it is read.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from sacrebleu.metrics.bleu import BLEU
+from sacremoses import MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped]
+
+import regard
+from benchmarks.interleave import print_table
+from regard.metrics.analysis import Translated
+
+
+def prepared(texts: Sequence[str], language: str) -> list[str]:
+    """Texts as the Moses scripts would leave them."""
+    normal, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
+    return [tokenizer.tokenize(normal.normalize(text.lower()), return_str=True) for text in texts]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--split", choices=["valid", "test"], default="test")
+    options = parser.parse_args()
+    run = regard.load(options.run, data=options.data)
+    written: list[Translated] = []
+    scores = run.evaluate(options.split, outputs=written)["metrics"]
+    language = run.config.data.languages[1]
+    outputs, references = (
+        prepared([getattr(one, side) for one in written], language) for side in ("output", "target")
+    )
+    # force: they are tokenised, and meant to be.
+    moses = BLEU(tokenize="none", smooth_method="none", force=True)
+    found = {
+        "lowercased, Moses' tokenizer": moses.corpus_score(outputs, [references]).score,
+        "sacreBLEU, lowercased": scores["bleu_lc"],
+        "sacreBLEU": scores["bleu"],
+    }
+    print_table(["text", "BLEU"], [[name, f"{score:.2f}"] for name, score in found.items()])
+
+
+if __name__ == "__main__":
+    main()
