@@ -2,7 +2,7 @@
 
 python -m benchmarks.r_drop_speed             (about two minutes)
 
-Batches of 2,048 target tokens read twice and 6,000 pieces, as in the recipe multi30k-long. First
+Batches of 2,048 target tokens, read twice, and 6,000 pieces, as multi30k-long has them. First
 the loss alone, forward and back; then whole updates of a Transformer of width 128, 4 + 4 layers.
 """
 
