@@ -86,7 +86,9 @@ MinP = Annotated[
     float | None, typer.Option(help="Draw from those at least so likely, beside the best.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Of what is drawn.")]
-Prefix = Annotated[str, typer.Option(help="What every output begins with.")]
+Prefix = Annotated[
+    str, typer.Option(help="What every output begins with, however short it has to be.")
+]
 Align = Annotated[
     bool,
     typer.Option(

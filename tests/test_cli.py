@@ -1,6 +1,5 @@
 """The commands, as a person meets them: what they print, and one sentence on what is wrong."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -355,37 +354,6 @@ def test_a_disk_that_fills_up_ends_in_one_sentence(tmp_path: Path, tiny) -> None
     assert "step-0 could not be written: " in message[0]
     assert "make room and try again" in message[0]
     assert list(tmp_path.iterdir()) == []  # a run that cannot be resumed is not left behind
-
-
-def test_a_reader_that_leaves_is_no_error(tiny_run: Path) -> None:
-    predict = f"{sys.executable} -m regard predict {tiny_run} --max-new-tokens 1"
-    command = f"yes '3 1 2' | head -20000 | {predict} | head -1; exit ${{PIPESTATUS[2]}}"
-    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert "Traceback" not in result.stderr
-    assert "Exception" not in result.stderr
-    assert result.returncode == 141
-
-
-def test_every_command_ends_so_where_nobody_reads() -> None:
-    for command in ("recipes", "recipes --json"):
-        for unbuffered in ("", "1"):
-            piped = f"{sys.executable} -m regard {command} | true; exit ${{PIPESTATUS[0]}}"
-            result = subprocess.run(
-                ["bash", "-c", piped],
-                capture_output=True,
-                env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
-            )
-            assert (result.returncode, result.stderr) == (141, b"")
-
-
-def test_training_goes_on_where_nobody_is_told(tmp_path: Path, tiny: list[str]) -> None:
-    """Standard error may be closed, or its reader may leave."""
-    train = f"{sys.executable} -m regard train sort {' '.join(tiny)} --out"
-    for name, ends in (("closed", "2>&-"), ("left", "2>&1 >/dev/null | head -c 1 >/dev/null")):
-        command = f"{train} {name} {ends}; exit ${{PIPESTATUS[0]}}"
-        result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True)
-        assert (result.returncode, result.stderr) == (0, b"")
-        assert (tmp_path / name / "checkpoints" / "step-6").is_dir()
 
 
 def test_help_teaches_and_is_quick(call) -> None:

@@ -75,10 +75,13 @@ def make_rules(
     least, most = decode.min_length_ratio, decode.max_length_ratio
     if not (least or most or decode.no_repeat_ngram or prefixes):
         return None
+    longest = (lengths * most).ceil().long().clamp(min=1) if most else None
+    if longest is not None and prefixes is not None:  # a prefix is written whole, however long
+        longest = longest.maximum(longest.new_tensor([len(prefix) for prefix in prefixes]))
     return Rules(
         end,
         (lengths * least).floor().long() if least else None,
-        (lengths * most).ceil().long().clamp(min=1) if most else None,
+        longest,
         decode.no_repeat_ngram,
         prefixes,
     )

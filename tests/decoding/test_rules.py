@@ -57,6 +57,9 @@ def test_an_output_begins_as_it_must(strategy: str) -> None:
     for tokens, prefix in zip(found, prefixes, strict=True):
         assert tokens[: len(prefix)] == prefix
     assert found[1] == written(strategy, [7, 8, 9])[1]
+    short = written(strategy, [7, 8, 9], prefixes=prefixes, max_length_ratio=0.1)
+    assert [short[0], short[2]] == [[6, 6, 5], [4]]  # whole, though there was room for one token
+    assert len(short[1]) <= 1
 
 
 @given(
