@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from regard.errors import UserError
 
@@ -122,13 +122,24 @@ def end_well(command: Callable[..., Any]) -> NoReturn:
             raise SystemExit(0) from None
         message = " ".join(error.format_message().split())  # the parser's may have several lines
         _fail(f"{message.rstrip('.')}. See regard --help.")
+    finally:
+        if sys.stderr is not None:
+            try:
+                sys.stderr.flush()
+            except BrokenPipeError:  # it was no failure before, and is none at the end
+                _write_to_nobody(sys.stderr)
     raise SystemExit(code)
 
 
 def _end_quietly() -> NoReturn:
     """The reader of our output has gone: nobody is left to tell."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _write_to_nobody(sys.stdout)
     raise SystemExit(141)
+
+
+def _write_to_nobody(stream: TextIO) -> None:
+    """What a stream still holds would be written as the process ends, and fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _fail(message: str) -> NoReturn:

@@ -28,10 +28,19 @@ def test_every_command_ends_so_where_nobody_reads() -> None:
 
 
 def test_training_goes_on_where_nobody_is_told(tmp_path: Path, tiny: list[str]) -> None:
-    """Standard error may be closed, or its reader may leave."""
+    """Standard error may be closed, or its reader may leave; Python may keep a buffer, or none."""
     train = f"{sys.executable} -m regard train sort {' '.join(tiny)} --out"
-    for name, ends in (("closed", "2>&-"), ("left", "2>&1 >/dev/null | head -c 1 >/dev/null")):
+    for name, ends, unbuffered in (
+        ("closed", "2>&-", ""),
+        ("left", "2>&1 >/dev/null | true", ""),
+        ("unbuffered", "2>&1 >/dev/null | true", "1"),
+    ):
         command = f"{train} {name} {ends}; exit ${{PIPESTATUS[0]}}"
-        result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True)
+        result = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            capture_output=True,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
         assert (result.returncode, result.stderr) == (0, b"")
         assert (tmp_path / name / "checkpoints" / "step-6").is_dir()
