@@ -87,7 +87,7 @@ MinP = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Of what is drawn.")]
 Prefix = Annotated[
-    str, typer.Option(help="What every output begins with, however short it has to be.")
+    str, typer.Option(help="What every output begins with, written whole whatever its length.")
 ]
 Align = Annotated[
     bool,

@@ -21,10 +21,8 @@ def test_memory_that_runs_out_is_found_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The largest batch comes first; a batch that fails later is named by its place."""
-    sizes = []
 
     def full(self, model, batch, carried):
-        sizes.append(batch.source.numel())
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
     monkeypatch.setattr(Loop, "_loss", full)
@@ -96,7 +94,7 @@ def test_looking_for_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
 
 
-def test_other_errors_are_not_taken_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_taken_for_memory() -> None:
     with pytest.raises(RuntimeError, match="shapes differ"), naming_the_batch("batch 1"):
         raise RuntimeError("shapes differ")
     with pytest.raises(UserError, match="for batch 1"), naming_the_batch("batch 1"):
