@@ -16,8 +16,9 @@ from typing import Any
 
 from benchmarks.interleave import print_table
 from regard import config
-from regard.run import load, read_metrics
-from regard.train import train
+from regard.runs.directory import read_metrics
+from regard.runs.run import load
+from regard.runs.trainer import train
 
 BUDGET = [
     "model.d_model=128",

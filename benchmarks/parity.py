@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 
 from benchmarks.interleave import print_table
 from regard import config
-from regard.run import load
-from regard.train import train
+from regard.runs.run import load
+from regard.runs.trainer import train
 
 CELLS = [(kind, cell) for kind in ("rnn", "gru", "lstm") for cell in ("fast", "reference")]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.interleave import print_table
 from regard import config
-from regard.train import train
+from regard.runs.trainer import train
 
 KINDS = ["rnn", "gru", "lstm", "transformer"]
 ATTENTIONS = ["none", "bahdanau", "luong-dot", "luong-general", "luong-concat"]

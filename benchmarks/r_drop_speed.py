@@ -17,7 +17,8 @@ from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, t
 from regard.data.batches import Batch, BatchStream, collate
 from regard.data.examples import InMemory
 from regard.models import Transformer
-from regard.training.engine import Engine, keep_freed_memory
+from regard.system.engine import Engine
+from regard.system.memory import keep_freed_memory
 from regard.training.loop import Carried, Loop
 from regard.training.loss import Sums
 from regard.training.optimisers import make_optimiser

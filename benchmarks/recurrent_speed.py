@@ -28,8 +28,9 @@ from regard.models import RecurrentClassifier
 from regard.nn import Recurrent
 from regard.nn.cells import CellKind
 from regard.nn.recurrent import FAST
+from regard.system.engine import Engine
+from regard.system.memory import keep_freed_memory
 from regard.tasks.classify import ClassBatch, collate_classes
-from regard.training.engine import Engine, keep_freed_memory
 from regard.training.loop import Carried, Loop
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 from regard.training.optimisers import make_optimiser

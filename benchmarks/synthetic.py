@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.interleave import print_table
 from regard import config
 from regard.data.synthetic import KINDS, TASKS
-from regard.train import train
+from regard.runs.trainer import train
 
 
 def kind_of(source: str) -> str:

@@ -27,8 +27,9 @@ from regard import config
 from regard.data.batches import Batch, BatchStream, collate
 from regard.data.examples import InMemory
 from regard.models import Transformer
+from regard.system.engine import Engine
+from regard.system.memory import keep_freed_memory
 from regard.tasks import Translate
-from regard.training.engine import Engine, keep_freed_memory
 from regard.training.loop import Carried, Loop
 from regard.training.loss import Sums, token_sums
 from regard.training.optimisers import make_optimiser

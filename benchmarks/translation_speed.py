@@ -28,8 +28,8 @@ from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.metrics.bleu import bleu
 from regard.metrics.translation import translation_scores, words_of
 from regard.models import Transformer
-from regard.run import Run, load
-from regard.training.engine import keep_freed_memory
+from regard.runs.run import Run, load
+from regard.system.memory import keep_freed_memory
 
 LONGEST, THREADS = 100, 2
 Engine = Callable[[list[str]], list[str]]

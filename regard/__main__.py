@@ -1,5 +1,5 @@
 """`python -m regard` is `regard`."""
 
-from regard.cli import main
+from regard.commands.app import main
 
 main()

@@ -64,7 +64,7 @@ def regard(tmp_path: Path):
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path):
     """`call("predict", run, stdin="3 1 2")` in a folder of its own."""
-    from regard.cli import main
+    from regard.commands.app import main
 
     monkeypatch.chdir(tmp_path)
 
@@ -106,7 +106,7 @@ def tiny() -> list[str]:
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a few steps: complete, and good at nothing."""
     from regard import config
-    from regard.train import train
+    from regard.runs.trainer import train
 
     path = tmp_path_factory.mktemp("run") / "tiny"
     train(config.load("sort", TINY), path)

@@ -22,7 +22,7 @@ def run_here(language: str, text: str) -> NoReturn:
         if language == "python":
             exec(compile(text, "document", "exec"), {"__name__": "__main__"})
         else:
-            from regard.cli import main
+            from regard.commands.app import main
 
             sys.argv = shlex.split(text)
             main()
@@ -55,7 +55,7 @@ def main() -> None:
     import torch._dynamo  # what making an optimiser imports
 
     import regard.look
-    import regard.train  # noqa: F401
+    import regard.runs.trainer  # noqa: F401
 
     torch.set_num_threads(1)
     for line in sys.stdin.readlines():

@@ -4,7 +4,7 @@ The same words stand in YAML, in Python, in `-s section.key=value` and in `--hel
 are refused, and every value is checked when the run starts.
 """
 
-from regard.config.data_keys import Data, Tokenizer
+from regard.config.data_keys import Data, Tokenization
 from regard.config.keys import DECODED, WRITTEN, About, Config
 from regard.config.model_keys import Model
 from regard.config.reading import (
@@ -30,7 +30,7 @@ __all__ = [
     "Data",
     "Decode",
     "Model",
-    "Tokenizer",
+    "Tokenization",
     "Train",
     "describe",
     "differences",

@@ -96,7 +96,7 @@ class Data(Section):
 TokenKind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
 
 
-class Tokenizer(Section):
+class Tokenization(Section):
     """How text becomes token ids."""
 
     kind: TokenKind = Field(
@@ -137,14 +137,14 @@ class Tokenizer(Section):
         return self.model_dump(include={"vocab_size", "lowercase", "normalize"})
 
     @model_validator(mode="after")
-    def _merges_to_leave_out(self) -> "Tokenizer":
+    def _merges_to_leave_out(self) -> "Tokenization":
         others = sorted(set(self.kinds) - {"bpe", "bytes"})
         if self.dropout and others:
             raise ValueError(f"dropout is for kind=bpe or bytes, and there is kind={others[0]}")
         return self
 
     @model_validator(mode="after")
-    def _room_for_bytes(self) -> "Tokenizer":
+    def _room_for_bytes(self) -> "Tokenization":
         if "bytes" in self.kinds and self.vocab_size < 260:
             raise ValueError(
                 f"vocab_size={self.vocab_size} is less than the 260 that kind=bytes begins with "
@@ -153,7 +153,7 @@ class Tokenizer(Section):
         return self
 
     @model_validator(mode="after")
-    def _one_kind_if_joint(self) -> "Tokenizer":
+    def _one_kind_if_joint(self) -> "Tokenization":
         if self.joint and len(set(self.kinds)) == 2:
             raise ValueError(
                 f"target_kind={self.target_kind} beside kind={self.kind} needs two vocabularies: "

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from regard.config.data_keys import Data, Tokenizer
+from regard.config.data_keys import Data, Tokenization
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
@@ -58,7 +58,7 @@ class Config(Section):
     about: About = About()
     seed: int = Field(1, ge=0, lt=2**63, description="of weights, data order and dropout")
     data: Data = Data()
-    tokenizer: Tokenizer = Tokenizer()
+    tokenizer: Tokenization = Tokenization()
     model: Model = Model()
     train: Train
     decode: Decode = Decode()

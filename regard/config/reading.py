@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from regard.config.keys import SCHEMA, Config
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 

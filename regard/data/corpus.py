@@ -13,7 +13,7 @@ from pathlib import Path
 
 from regard.data.examples import PARTS, SIDES, Ids, OnDisk
 from regard.data.tally import Tally
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 VERSION = 2
 ABOUT = "about.json"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from regard.config import Data
-from regard.data.optional import needed
 from regard.data.splits import Pair, Split, draws, split_of
+from regard.system.optional import needed
 
 LOCALES = [
     "en",

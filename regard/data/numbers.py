@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from regard.config import Data
-from regard.data.optional import needed
 from regard.data.splits import Pair, Split, draws, split_of
-from regard.errors import UserError
+from regard.system.errors import UserError
+from regard.system.optional import needed
 
 LARGEST = 999_999
 

@@ -12,7 +12,7 @@ from regard.data.records import Columns, Files, Row, find_files
 from regard.data.source import Source, hash_of
 from regard.data.splits import part_of
 from regard.data.tally import Tally
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 LEARNED_FROM = 500_000
 """Lines that a tokenizer is learned from, at most: it keeps every word of them in memory."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.config import Data
 from regard.data.splits import Pair, Split, draws, split_of
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 NUMBERS = 200
 """The numbers are 0 to 199."""

@@ -7,8 +7,8 @@ A word with several pronunciations is an example for each of them.
 import functools
 
 from regard.config import Data
-from regard.data.optional import needed
 from regard.data.splits import SPLITS, Pair, Split, split_of
+from regard.system.optional import needed
 
 SHARES = {"of": 128, "valid": 3, "test": 13}
 """2% of the words are held out to choose by, 10% to test on, as is usual with this dictionary."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.optional import needed
-from regard.errors import UserError
+from regard.system.errors import UserError
+from regard.system.optional import needed
 
 COMPRESSED = ".gz"
 LOOKED_AT = 100

@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.config import Data
 from regard.data.generators import GENERATORS
 from regard.data.splits import Pair, Split
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 
 def hash_of(path: Path) -> str:

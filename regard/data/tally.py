@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.data.examples import Ids
 from regard.data.records import Fault, Record, Row
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 SHOWN = 5
 """Places remembered of each reason."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.records import read_text
 from regard.data.source import Source
 from regard.data.tokenizer import END, PADDING
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 UNKNOWN_TOKEN = SPECIAL[3]

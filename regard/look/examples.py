@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from regard.errors import UserError
-from regard.run import load
+from regard.runs.run import load
+from regard.system.errors import UserError
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import Patch
 
 from regard.nn import Trace
-from regard.run import Run
-from regard.training.files import writing
+from regard.runs.run import Run
+from regard.system.files import writing
 
 INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"

@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from regard.decoding import Ensemble
 from regard.look.pictures import INK, SOFT, STYLE, VALID
 from regard.metrics.analysis import Analysis
-from regard.run import Run
-from regard.tables import by_length, summary
-from regard.training.files import write_text
+from regard.runs.run import Run
+from regard.system.files import write_text
 
 PICTURES = ("curves.png", "attention.png", "gates.png")
 
@@ -63,9 +62,11 @@ def _analysis(analysis: Analysis) -> list[str]:
     worst = [(f"{score:.1f}", one.source, one.target, one.output) for score, one in analysis.worst]
     return [
         "<h2>Where it is weak</h2>",
-        _table(("", ""), summary(analysis)),
+        _table(("", ""), analysis.summary_rows()),
         _image(_png(bars_by_length(analysis))),
-        _table(("words of the source", "sentences", "BLEU", "length ratio"), by_length(analysis)),
+        _table(
+            ("words of the source", "sentences", "BLEU", "length ratio"), analysis.length_rows()
+        ),
         "<h2>The worst, by chrF</h2>",
         _table(("chrF", "source", "reference", "output"), worst),
     ]

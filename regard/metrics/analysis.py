@@ -52,6 +52,22 @@ class Analysis:
     empty: int
     """Outputs without a word."""
 
+    def summary_rows(self) -> list[tuple[str, str]]:
+        """What there is one number of, as rows of a table."""
+        return [
+            ("length ratio", f"{self.length_ratio:.3f} words written for each of the reference"),
+            ("repetition", f"{self.repetition_rate:.2%} of sentences repeat a stretch of words"),
+            ("copied", f"{self.copy_rate:.2%} of words are the source's, and not the reference's"),
+            ("empty", f"{self.empty:,} outputs"),
+        ]
+
+    def length_rows(self) -> list[tuple[str, str, str, str]]:
+        """A row for short sentences, for longer ones, …"""
+        return [
+            (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
+            for one in self.by_length
+        ]
+
 
 def analyse(
     translated: Sequence[Translated],

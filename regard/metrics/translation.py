@@ -6,7 +6,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 TOKENIZERS = (
     dict.fromkeys(("zh", "zho", "chi", "cmn"), "zh")

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.nn.alignment import Alignment, AlignmentKind, Remembered
 from regard.nn.cells import CellKind, CellState
+from regard.nn.classic_attention import ClassicAttention, ClassicKind, ProjectedMemory
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
 from regard.nn.masks import PADDING
@@ -16,7 +16,7 @@ from regard.nn.randomness import generator
 from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
 from regard.nn.trace import Trace, at
 
-AttentionKind = Literal["none"] | AlignmentKind
+AttentionKind = Literal["none"] | ClassicKind
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Seq2SeqState:
     """Of the decoder's layers: B N D each."""
     fed: Float[Tensor, "B D"]
     """h̃: what attention made of the last step; scored, and fed into the next one."""
-    memory: Remembered | None
+    memory: ProjectedMemory | None
     mask: Bool[Tensor, "B S"]
 
     def select(self, rows: Int[Tensor, "N"]) -> "Seq2SeqState":
@@ -91,7 +91,9 @@ class AttentionSeq2Seq(nn.Module):
         )
         self.bridge = nn.Linear(d_model, d_model)
         self.attention = (
-            None if attention == "none" else Alignment(attention, d_model, self.encoder.d_output)
+            None
+            if attention == "none"
+            else ClassicAttention(attention, d_model, self.encoder.d_output)
         )
         self.decoder = Recurrent(
             kind,

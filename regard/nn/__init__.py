@@ -4,10 +4,10 @@ Notation, the same letters everywhere: B batch, S source length, T target length
 D model width, H heads, K head width, F feed-forward width, V vocabulary.
 """
 
-from regard.nn.alignment import Alignment, Remembered
 from regard.nn.attention import SingleHeadAttention, attend, attend_fast
 from regard.nn.cache import KVCache
 from regard.nn.cells import Cell
+from regard.nn.classic_attention import ClassicAttention, ProjectedMemory
 from regard.nn.decoder import Decoder, DecoderLayer, LayerCache
 from regard.nn.embedding import Embedding, OutputProjection, TokenEmbedding
 from regard.nn.encoder import Encoder, EncoderLayer
@@ -29,8 +29,8 @@ from regard.nn.trace import Trace
 
 __all__ = [
     "PADDING",
-    "Alignment",
     "Cell",
+    "ClassicAttention",
     "CrossAttention",
     "Decoder",
     "DecoderLayer",
@@ -45,8 +45,8 @@ __all__ = [
     "MultiHeadAttention",
     "OutputProjection",
     "Pooling",
+    "ProjectedMemory",
     "Recurrent",
-    "Remembered",
     "Residual",
     "RotaryPositions",
     "SelfAttention",

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from regard.data.optional import needed
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UserError
 from regard.models import Transformer
 from regard.nn import DecoderLayer, Embedding, EncoderLayer, LayerNorm, MultiHeadAttention
 from regard.nn.positions import LearnedPositions, sinusoids
+from regard.system.errors import UserError
+from regard.system.optional import needed
 
 
 def export(

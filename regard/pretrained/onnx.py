@@ -13,13 +13,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.export import Dim
 
-from regard.data.optional import needed
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START, Tokenizer
-from regard.errors import UserError
 from regard.models import Transformer
 from regard.models.transformer import TransformerState
 from regard.nn import DecoderLayer, KVCache, LayerCache
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from regard.system.errors import UserError
+from regard.system.optional import needed
 
 EXAMPLE = [[END, END, END], [END, END, PADDING]]
 """A batch to trace the graphs with; what stands in it does not matter."""

@@ -11,7 +11,7 @@ from regard.data.examples import Ids
 from regard.metrics.translation import tokenizer_of
 from regard.nn import Trace
 
-Alignment = list[tuple[int, int]]
+WordAlignment = list[tuple[int, int]]
 """(word of the source, word of the output), counted from 0."""
 
 
@@ -32,7 +32,7 @@ def align(
     *,
     source_words: Callable[[Ids], Sequence[str]],
     output_words: Callable[[Ids], Sequence[str]],
-) -> Alignment:
+) -> WordAlignment:
     """Every token of the output with the source token that it looks at most, as pairs of words."""
     read, written = _of_words(source, source_words), _of_words(output, output_words)
     looked_at = weights[: len(output), : len(source)].argmax(dim=1).tolist()

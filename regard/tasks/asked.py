@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from regard.config import Decode
 from regard.data.records import broken
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 
 @dataclass(frozen=True)

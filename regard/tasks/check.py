@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.data.splits import SPLITS, Split
-from regard.errors import UserError
+from regard.system.errors import UserError
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Task
 

@@ -16,15 +16,15 @@ from regard.data.pairs import PairSource, listed_classes
 from regard.data.records import Fault, Row
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
+from regard.system.engine import Engine
+from regard.system.errors import UserError
 from regard.tasks.asked import Asked
 from regard.tasks.pair_task import Encoded, PairTask
 from regard.tasks.task import Prediction
-from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 

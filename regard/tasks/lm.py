@@ -18,6 +18,7 @@ from regard.metrics.analysis import Translated
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
+from regard.system.engine import Engine
 from regard.tasks.asked import Asked
 from regard.tasks.task import (
     Prediction,
@@ -26,7 +27,6 @@ from regard.tasks.task import (
     unknown_tokens,
 )
 from regard.tasks.writing import write
-from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import Sums, token_sums
 

@@ -18,11 +18,11 @@ from regard.data.pairs import PairSource
 from regard.data.records import Columns, Fault, Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN, Tokenizer
-from regard.errors import UserError
+from regard.system.engine import Engine
+from regard.system.errors import UserError
+from regard.system.memory import naming_the_batch
 from regard.tasks.task import Task, refuse_unknown, unknown_tokens
-from regard.training.engine import Engine
 from regard.training.loss import Sums
-from regard.training.memory import naming_the_batch
 
 EVALUATED_TOGETHER = 8192
 """Tokens of a batch when evaluating, padding counted; at most as many as one of training has."""

@@ -13,12 +13,12 @@ from torch import nn
 from regard.config import Config, Decode
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.nn import Trace
-from regard.tasks.alignment import Alignment
+from regard.system.engine import Engine
+from regard.system.errors import UserError
+from regard.tasks.alignment import WordAlignment
 from regard.tasks.asked import Asked
-from regard.training.engine import Engine
 from regard.training.loop import Batches, Carried
 from regard.training.loss import Sums
 
@@ -33,7 +33,7 @@ class Prediction:
     input: str
     outputs: list[str]
     scores: list[float]
-    alignment: Alignment | None = None
+    alignment: WordAlignment | None = None
     """Of the best output, where it was asked for."""
     finished: list[bool] | None = None
     """Whether each output ended by itself, and was not cut; nothing for a class."""

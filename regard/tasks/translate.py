@@ -14,7 +14,6 @@ from regard.data.records import Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
 from regard.decoding import Ensemble, Hypothesis, Stepper, greedy
-from regard.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
@@ -22,12 +21,13 @@ from regard.metrics.translation import signatures, translation_scores
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
-from regard.tasks.alignment import Alignment, align, attended, words_or_characters
+from regard.system.engine import Engine
+from regard.system.errors import UserError
+from regard.tasks.alignment import WordAlignment, align, attended, words_or_characters
 from regard.tasks.asked import Asked
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, refuse_unknown
 from regard.tasks.writing import write
-from regard.training.engine import Engine
 from regard.training.loop import Carried
 from regard.training.loss import Sums, count_correct, token_sums
 from regard.training.r_drop import r_drop
@@ -212,7 +212,7 @@ class Translate(PairTask):
         numbers = [asked.first + number for number in filled]
         written = self._decode(model, ids, asked.decode, engine, prefixes=begins, numbers=numbers)
         found = dict(zip(filled, written, strict=True))
-        alignments: dict[int, Alignment] = {}
+        alignments: dict[int, WordAlignment] = {}
         if asked.aligned:
             outputs = [hypotheses[0].tokens for hypotheses in written]
             alignments = dict(zip(filled, self._align(model, ids, outputs, engine), strict=True))
@@ -241,7 +241,7 @@ class Translate(PairTask):
 
     def _align(
         self, model: Stepper, sources: list[Ids], outputs: list[Ids], engine: Engine
-    ) -> list[Alignment]:
+    ) -> list[WordAlignment]:
         """Which words of its source each output comes from; of an ensemble, to its first member."""
         reader = model.members[0] if isinstance(model, Ensemble) else model
         cuts = [words_or_characters(language) for language in self.config.data.languages]

@@ -12,9 +12,9 @@ from regard.data.batches import FEWEST_ROWS
 from regard.data.examples import Ids
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.decoding import Hypothesis, Stepper, search
-from regard.training.engine import Engine
-from regard.training.memory import naming_the_batch
-from regard.training.threads import side_by_side
+from regard.system.engine import Engine
+from regard.system.memory import naming_the_batch
+from regard.system.threads import side_by_side
 
 listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener", default=None)
 """Is told, whenever a batch is done, how many lines it had and how many there are in all."""

@@ -9,13 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.training.files import (
-    read_tensors,
-    saying_what_failed,
-    weights,
-    write_tensors,
-    writing,
-)
+from regard.system.files import saying_what_failed, writing
+from regard.system.tensors import read_tensors, weights, write_tensors
 from regard.training.loop import Loop
 
 Choice = Literal["last", "best"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from regard.errors import UserError
+from regard.system.errors import UserError
+from regard.system.files import append_line
 from regard.training.averages import MovingAverage, Snapshots, put
 from regard.training.checkpoint import save_checkpoint
-from regard.training.files import append_line
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
 

@@ -9,17 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UserError
-from regard.training.files import (
-    read_tensors,
-    read_weights,
-    saying_what_failed,
-    sha256,
-    weights,
-    write_json,
-    write_tensors,
-    writing,
-)
+from regard.system.errors import UserError
+from regard.system.files import saying_what_failed, sha256, write_json, writing
+from regard.system.tensors import read_tensors, read_weights, weights, write_tensors
 from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"

@@ -10,13 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UserError
 from regard.nn.randomness import drawing_from
-from regard.training.engine import Engine
+from regard.system.engine import Engine
+from regard.system.errors import UserError
+from regard.system.memory import naming_the_batch
+from regard.system.threads import Mapped, side_by_side
 from regard.training.loss import Sums
-from regard.training.memory import naming_the_batch
 from regard.training.schedules import Schedule
-from regard.training.threads import Mapped, side_by_side
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 
 from regard.data.tokenizer import END, START
-from regard.run import Run
+from regard.runs.run import Run
 from regard.tasks import Translate
 from regard.verify.against_torch import torch_checks
 from regard.verify.check import Check

@@ -18,10 +18,10 @@ from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
 from regard.models.seq2seq import AttentionKind
 from regard.models.transformer import Positions
 from regard.nn import Trace
-from regard.nn.alignment import KINDS as ALIGNMENTS
 from regard.nn.cells import CellKind
+from regard.nn.classic_attention import KINDS as ALIGNMENTS
 from regard.nn.residual import NormPlace
-from regard.training.files import read_weights, weights, write_tensors
+from regard.system.tensors import read_weights, weights, write_tensors
 from regard.verify.check import TOLERANCE, Check, largest
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard import config, tables
+from regard import config
+from regard.commands import tables
 from regard.data import pairs
 from regard.data.batches import BatchStream
 from regard.data.corpus import cache_folder, make_corpus, open_corpus
 from regard.data.examples import InMemory
 from regard.data.tally import Tally
-from regard.errors import UserError
+from regard.system.errors import UserError
 from regard.tasks.check import check
 from regard.tasks.translate import Translate
 from tests.command import refused

@@ -9,7 +9,7 @@ import pytest
 from regard.config import Data
 from regard.data import dates, numbers, parity
 from regard.data.generators import GENERATORS
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 EN_FR = Data(source="en", target="fr")
 

@@ -7,7 +7,7 @@ import pytest
 from regard.config import Data
 from regard.data.pronunciations import by_split, pairs
 from regard.data.splits import SPLITS
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 
 def test_no_word_is_in_two_splits_and_none_is_lost() -> None:

@@ -9,7 +9,7 @@ import pytest
 from regard.config import Data
 from regard.data.pairs import PairSource
 from regard.data.records import text_lines
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 PAIRS = [('A man, "here".', "Ein Mann."), ("two dogs", "zwei Hunde"), ("é 漢", "ß")]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from regard.config import Data
 from regard.data.text import TextSource, TextStream
 from regard.data.tokenizer import END
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 
 @given(size=st.integers(1, 60), rows=st.integers(1, 7), length=st.integers(1, 9))

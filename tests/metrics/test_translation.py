@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from regard.config import Data
-from regard.errors import UserError
 from regard.metrics.bleu import bleu
 from regard.metrics.translation import (
     MAKERS,
@@ -15,6 +14,7 @@ from regard.metrics.translation import (
     translation_scores,
     words_of,
 )
+from regard.system.errors import UserError
 
 REFERENCES = [
     "Die Katze schläft seit heute Morgen auf dem alten Sofa, und niemand weckt sie.",

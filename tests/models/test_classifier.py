@@ -1,4 +1,4 @@
-"""The recurrent classifier; its equalities stand in tests/parity."""
+"""The recurrent classifier; its equalities stand in tests/equalities."""
 
 import pytest
 import torch

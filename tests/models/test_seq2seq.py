@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder; its equalities stand in tests/parity."""
+"""The recurrent encoder-decoder; its equalities stand in tests/equalities."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import config, run
+from regard import config
 from regard.models import AttentionSeq2Seq
 from regard.nn import Trace
-from regard.nn.alignment import KINDS
-from regard.train import train
+from regard.nn.classic_attention import KINDS
+from regard.runs import run
+from regard.runs.trainer import train
 from tests.conftest import TINY
 
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])

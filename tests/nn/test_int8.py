@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from regard import load
 from regard.decoding import greedy
-from regard.errors import UserError
 from regard.models import Transformer
 from regard.nn.blocks import BlockLinear
 from regard.nn.int8 import (
@@ -23,6 +22,7 @@ from regard.nn.int8 import (
     quantize,
     round_rows,
 )
+from regard.system.errors import UserError
 from tests.command import refused
 
 

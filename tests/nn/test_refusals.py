@@ -15,8 +15,8 @@ CASES = {
     'Recurrent("elman", 8, 8)': "kind='elman' is not one of rnn, gru, lstm",
     'Recurrent("gru", 8, 8)(torch.zeros(2, 0, 8))': "sequences of length 0 were given, and there "
     "must be a step to take",
-    'Alignment("dot", 8, 8)': "attention='dot' is not one of bahdanau, luong-dot, luong-general, "
-    "luong-concat",
+    'ClassicAttention("dot", 8, 8)': "attention='dot' is not one of bahdanau, luong-dot, "
+    "luong-general, luong-concat",
     "attend(x, x, x, x)": "a mask must be boolean with True where attention is allowed, not "
     "torch.float32; write mask.bool() if 1 means allowed in it, or mask == 0 if it is added to "
     "scores",

@@ -11,9 +11,9 @@ from torch.nn import functional
 from regard.data.batches import collate, source_batch
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START, Tokenizer
 from regard.decoding import beam_search
-from regard.errors import UserError
 from regard.models import AttentionSeq2Seq, Transformer
 from regard.pretrained.ctranslate2 import export
+from regard.system.errors import UserError
 from tests.command import refused
 
 WORDS = [f"w{number}" for number in range(40)]

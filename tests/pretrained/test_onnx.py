@@ -11,9 +11,9 @@ from jaxtyping import config
 
 from regard import load
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UserError
 from regard.models import AttentionSeq2Seq, Transformer
 from regard.pretrained.onnx import export
+from regard.system.errors import UserError
 from tests.command import refused
 
 TOKENIZER = Tokenizer.train(["a b c d e f g h"], vocab_size=99)

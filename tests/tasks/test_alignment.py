@@ -5,8 +5,8 @@ import torch
 from regard import config
 from regard.data.tokenizer import END, START
 from regard.nn import Trace
+from regard.system.engine import Engine
 from regard.tasks import Translate
-from regard.training.engine import Engine
 
 
 def test_a_word_is_aligned_by_the_last_layer_but_one_while_it_is_written(monkeypatch) -> None:

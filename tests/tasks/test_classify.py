@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from regard import config, look, run
-from regard.errors import UserError
+from regard import config, look
+from regard.runs import run
+from regard.runs.trainer import train
+from regard.system.errors import UserError
 from regard.tasks import Classify
-from regard.train import train
 
 SETTINGS = [
     "data.train=train.tsv",

@@ -6,10 +6,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard import config, run
-from regard.errors import UserError
+from regard import config
+from regard.runs import run
+from regard.runs.trainer import train
+from regard.system.errors import UserError
 from regard.tasks import LanguageModelling
-from regard.train import train
 from regard.verify import run_checks
 from tests.command import refused
 

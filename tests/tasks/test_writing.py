@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import load
-from regard.errors import UserError
+from regard.system.errors import UserError
 
 
 @pytest.mark.parametrize("decoding", [{"beam": 3}, {"strategy": "sample", "seed": 3}])

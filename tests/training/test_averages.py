@@ -8,9 +8,9 @@ from safetensors.torch import load_file
 
 from regard.data.batches import BatchStream
 from regard.data.examples import InMemory
+from regard.system.tensors import weights
 from regard.training.averages import MovingAverage, Snapshots, put
 from regard.training.callbacks import Evaluate
-from regard.training.files import weights
 from regard.training.loop import Loop, Progress
 from regard.training.loss import Sums
 from tests.command import refused

@@ -11,13 +11,15 @@ import regard
 from regard import config
 from regard.data.batches import BatchStream
 from regard.data.examples import InMemory
-from regard.errors import UserError
-from regard.run import Run, read_metrics
-from regard.train import train
+from regard.runs.directory import read_metrics
+from regard.runs.run import Run
+from regard.runs.trainer import train
+from regard.system.engine import Engine, make_engine
+from regard.system.errors import UserError
+from regard.system.files import sha256, write_text
+from regard.system.tensors import read_tensors, write_tensors
 from regard.training.callbacks import Evaluate
 from regard.training.checkpoint import FILES, found_steps, load_checkpoint, save_checkpoint
-from regard.training.engine import Engine, make_engine
-from regard.training.files import read_tensors, sha256, write_tensors, write_text
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
 from tests.conftest import TINY

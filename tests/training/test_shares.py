@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from regard import config
 from regard.data.batches import FEWEST_ROWS, collate
 from regard.data.text import TextBatch
-from regard.errors import UserError
 from regard.nn.dropout import dropout
 from regard.nn.randomness import drawing_from, generator
+from regard.runs.trainer import _loop, train
+from regard.system.engine import Engine
+from regard.system.errors import UserError
 from regard.tasks import TASKS
 from regard.tasks.classify import collate_classes
-from regard.train import _loop, train
-from regard.training.engine import Engine
 from regard.training.loop import Loop
 from tests.conftest import TINY
 

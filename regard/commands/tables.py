@@ -1,0 +1,131 @@
+"""What commands print for people: tables, bars, sentences side by side. Imports nothing heavy."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.config import About
+    from regard.metrics.analysis import Analysis
+    from regard.tasks import Prediction
+    from regard.tasks.check import SplitReport
+
+BAR = 40
+"""Characters of the longest bar."""
+WORST_SHOWN = 3
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = [header, ["─" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def of_recipes(recipes: dict[str, "About"]) -> str:
+    """What can be trained, with what to expect of it."""
+    rows = [
+        (
+            name,
+            about.summary,
+            ", ".join(f"{metric} {score:g}" for metric, score in about.expected.items()),
+            f"{about.minutes:g} min" if about.minutes else "",
+        )
+        for name, about in recipes.items()
+    ]
+    return table(("recipe", "what it learns", "expected", "training"), rows)
+
+
+def of_scores(metrics: dict[str, float | str]) -> str:
+    """Scores, and the signatures of some."""
+    rows = [
+        (name, score if isinstance(score, str) else f"{score:.4f}")
+        for name, score in metrics.items()
+    ]
+    return table(("metric", "score"), rows)
+
+
+def of_prediction(prediction: "Prediction") -> str:
+    """The outputs for a line, and which words come from which, with tabs between them.
+
+    A line in is a line out: what would end it, or a column of it, is written as a space.
+    """
+    columns = [re.sub(r"[\n\r\t]", " ", text) for text in prediction.outputs]
+    if prediction.alignment is not None:  # as the field writes it, since Pharaoh
+        columns.append(" ".join(f"{one}-{other}" for one, other in prediction.alignment))
+    return "\t".join(columns)
+
+
+def of_equality(equality: str, difference: float, *, tolerance: float, holds: bool) -> str:
+    """One promise, and whether it is kept."""
+    mark = "equal" if holds else "DIFFERS"
+    return f"{equality:<84} {difference:8.1e}  (≤ {tolerance:.0e})  {mark}"
+
+
+def of_data(split: str, name: str, report: "SplitReport") -> str:
+    """What became of the lines of one part of the data."""
+    dropped = sum(report.left_out.values())
+    kept = f"{report.kept:,} pairs kept, {report.truncated} truncated, {dropped:,} left out"
+    lines = [f"{split} ({name}): {kept}"]
+    for reason, count in report.left_out.items():
+        places = report.places[reason]
+        lines.append(f"  left out: {count:,} where {reason}")
+        lines.append(f"    {', '.join(places)}{', …' if count > len(places) else ''}")
+    lines.append(f"  tokens: {report.tokens:,}, of which the vocabulary has {report.coverage:.2%}")
+    if report.vocabulary_from_one_in > 1:
+        lines.append(f"    it is learned from one line in {report.vocabulary_from_one_in:,}")
+    lines.append(f"  duplicates: {report.duplicates:,} pairs stood there before")
+    if split != "train":
+        lines.append(
+            f"  overlap: {report.in_train:,} pairs and {report.sources_in_train:,} sources are in "
+            f"train too"
+        )
+        if report.in_train_lines:
+            more = ", …" if report.in_train > len(report.in_train_lines) else ""
+            lines.append(f"    lines {', '.join(map(str, report.in_train_lines))}{more}")
+    for side, lengths in report.lengths.items():
+        bars = histogram(lengths)
+        most = max((count for _, count in bars), default=1)
+        lines.append(f"  tokens of a {side}:")
+        lines += [
+            f"    {label:>9}  {count:>9,}  {'█' * round(BAR * count / most)}".rstrip()
+            for label, count in bars
+        ]
+    return "\n".join([*lines, ""])
+
+
+def histogram(lengths: dict[int, int], *, bars: int = 10) -> list[tuple[str, int]]:
+    """Texts by length, in up to so many ranges of equal width."""
+    if not lengths:
+        return []
+    width = max(1, -(-max(lengths) // bars))
+    counts: dict[int, int] = {}
+    for length, count in lengths.items():
+        place = max(0, length - 1) // width
+        counts[place] = counts.get(place, 0) + count
+    return [
+        (
+            f"{place * width + 1}" if width == 1 else f"{place * width + 1}–{(place + 1) * width}",
+            counts.get(place, 0),
+        )
+        for place in range(max(counts) + 1)
+    ]
+
+
+def of_analysis(found: "Analysis") -> str:
+    """Where translations are weak."""
+    lines = [
+        table(("", "where it is weak"), found.summary_rows()),
+        "",
+        table(("words of the source", "sentences", "BLEU", "length ratio"), found.length_rows()),
+        "",
+        "The worst, by chrF:",
+    ]
+    for score, one in found.worst[:WORST_SHOWN]:
+        lines.append(f"  {score:5.1f}  source     {one.source}")
+        lines.append(f"         reference  {one.target}")
+        lines.append(f"         output     {one.output}")
+    return "\n".join(lines)

@@ -1,0 +1,99 @@
+"""The classic attentions: a decoder's state looks at the states of an encoder."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.nn.softmax import masked_softmax
+from regard.nn.trace import Trace
+
+ClassicKind = Literal["bahdanau", "luong-dot", "luong-general", "luong-concat"]
+KINDS: tuple[ClassicKind, ...] = ("bahdanau", "luong-dot", "luong-general", "luong-concat")
+
+
+class ClassicAttention(nn.Module):
+    """context = Σₛ aₛ mₛ, a = softmax(score(q, m₁) … score(q, m_S)): a query q over a memory m.
+
+        bahdanau         vᵀ tanh(W q + U m)      additive (Bahdanau et al. 2015, A.1.2)
+        luong-dot        qᵀ m                    (Luong et al. 2015, §3.1)
+        luong-general    qᵀ W m
+        luong-concat     vᵀ tanh(W [q; m])
+
+    Concat is additive attention with W and U side by side in one matrix; general with W = I is dot.
+    """
+
+    def __init__(self, kind: ClassicKind, d_query: int, d_memory: int) -> None:
+        super().__init__()
+        if kind not in KINDS:
+            raise ValueError(f"attention={kind!r} is not one of {', '.join(KINDS)}")
+        if kind == "luong-dot" and d_query != d_memory:
+            raise ValueError(
+                f"luong-dot takes a query and a memory of one width, not {d_query} and {d_memory}; "
+                f"luong-general takes any"
+            )
+        self.kind: ClassicKind = kind
+        if kind == "bahdanau":
+            self.query = nn.Linear(d_query, d_query, bias=False)  # W
+            self.memory = nn.Linear(d_memory, d_query, bias=False)  # U
+        elif kind == "luong-general":
+            self.memory = nn.Linear(d_memory, d_query, bias=False)  # W
+        elif kind == "luong-concat":
+            self.both = nn.Linear(d_query + d_memory, d_query, bias=False)  # W
+        if kind in ("bahdanau", "luong-concat"):
+            bound = 1 / math.sqrt(d_query)
+            self.v = nn.Parameter(torch.empty(d_query).uniform_(-bound, bound))
+
+    def remember(self, memory: Float[Tensor, "B S M"]) -> "ProjectedMemory":
+        """The memory, with what its scores need of it computed once for all steps."""
+        if self.kind == "luong-dot":
+            return ProjectedMemory(memory, memory)
+        if self.kind == "luong-concat":
+            part = self.both.weight[:, self.both.in_features - memory.size(-1) :]
+            return ProjectedMemory(memory, memory @ part.T)
+        return ProjectedMemory(memory, self.memory(memory))
+
+    def forward(
+        self,
+        query: Float[Tensor, "B D"],
+        memory: "ProjectedMemory",
+        *,
+        mask: Bool[Tensor, "B S"] | None = None,
+        trace: Trace | None = None,
+    ) -> tuple[Float[Tensor, "B M"], Float[Tensor, "B S"]]:
+        """The context, and the weights."""
+        weights = masked_softmax(
+            self.scores(query, memory)[:, None], None if mask is None else mask[:, None]
+        )
+        context = weights @ memory.memory  # B 1 M
+        if trace is not None:
+            trace.record(
+                weights=weights[:, None], mask=None if mask is None else mask[:, None, None]
+            )
+        return context[:, 0], weights[:, 0]
+
+    def scores(
+        self, query: Float[Tensor, "B D"], memory: "ProjectedMemory"
+    ) -> Float[Tensor, "B S"]:
+        """How well each position of the memory fits the query."""
+        if self.kind in ("luong-dot", "luong-general"):
+            return (memory.projected @ query[:, :, None])[:, :, 0]
+        if self.kind == "bahdanau":
+            asked = self.query(query)
+        else:
+            asked = query @ self.both.weight[:, : query.size(-1)].T
+        return torch.tanh(asked[:, None] + memory.projected) @ self.v
+
+
+@dataclass(frozen=True)
+class ProjectedMemory:
+    """An encoder's states, and their projection for the scores."""
+
+    memory: Float[Tensor, "B S M"]
+    projected: Float[Tensor, "B S D"]
+
+    def select(self, rows: Tensor) -> "ProjectedMemory":
+        return ProjectedMemory(self.memory[rows], self.projected[rows])

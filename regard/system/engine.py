@@ -1,0 +1,77 @@
+"""Where and how the numbers are computed: device, precision, compilation, memory."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from regard.system.errors import UserError
+
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["fp32", "bf16"]
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How to run a model; none of this changes what is learned, up to rounding.
+
+    But for what dropout draws: that is another matter on each device, and in shares.
+    """
+
+    device: torch.device = CPU
+    precision: Precision = "fp32"
+    compiled: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.device.type}, {self.precision}{', compiled' if self.compiled else ''}"
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether threads may have a share of a batch each."""
+        return self.device.type == "cpu" and not self.compiled
+
+    def autocast(self, *, cached: bool = True) -> AbstractContextManager[Any]:
+        """Matrix products in bfloat16 where that is asked for; weights and sums stay float32.
+
+        cached: a weight that is used often is cast once. The cache is of all threads together, and
+        the first to leave empties it: those that compute side by side do without.
+        """
+        if self.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=cached)
+
+    def callable(self, model: nn.Module) -> Callable[..., Any]:
+        """The model as it is called in training: itself, or compiled for batches of any shape."""
+        if not self.compiled:
+            return model
+        # With torch's own random numbers, so that dropout is the same as without compiling.
+        return torch.compile(model, dynamic=True, options={"fallback_random": True})
+
+
+def make_engine(
+    *, device: DeviceName = "auto", precision: Precision = "fp32", compiled: bool = False
+) -> Engine:
+    """An engine on this device, or one sentence on why there is none."""
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if device == "auto":
+        device = "cuda" if present["cuda"] else "mps" if present["mps"] else "cpu"
+    if not present[device]:
+        raise UserError(
+            f"--device {device}: this machine has none that torch can use; "
+            f"there is {', '.join(name for name in present if present[name])}."
+        )
+    if compiled and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++", "cl"))):
+        raise UserError("--compile needs a C++ compiler, such as g++, and there is none here.")
+    return Engine(torch.device(device), precision, compiled)

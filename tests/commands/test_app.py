@@ -1,0 +1,373 @@
+"""The commands, as a person meets them: what they print, and one sentence on what is wrong."""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regard.config import recipes
+from tests.command import refused
+
+
+def test_recipes_show_expected_score_and_minutes(call) -> None:
+    result = call("recipes")
+    for name in recipes():
+        assert name in result.out
+    assert "exact_match 0.999" in result.out
+    assert call("recipes", "--json").json["recipes"]["sort"]["expected"] == {"exact_match": 0.999}
+
+
+def test_train_evaluate_predict_verify(call, tiny: list[str], tmp_path: Path) -> None:
+    trained = call("train", "reverse", *tiny)
+    assert trained.code == 0, trained.err
+    assert trained.out == ""
+    assert "valid: loss" in trained.err
+    assert "runs/reverse/attention.png" in trained.err
+    for name in ("curves.png", "attention.png"):
+        assert (tmp_path / "runs/reverse" / name).read_bytes().startswith(b"\x89PNG")
+
+    short = ("--max-new-tokens", 3)  # what has learned nothing would write on and on
+    report = call("evaluate", "runs/reverse", *short, "--json").json
+    assert report.keys() == {"task", "recipe", "split", "examples", "seconds", "metrics"}
+    assert (report["task"], report["recipe"], report["split"]) == ("translate", "reverse", "test")
+    assert report["examples"] == 2000
+    assert report["metrics"].keys() == {"loss", "ppl", "token_accuracy", "exact_match"}
+    assert "exact_match" in call("evaluate", "runs/reverse", *short, "--split", "valid").out
+
+    result = call("verify", "runs/reverse")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[-1] == f"{len(lines) - 1} of {len(lines) - 1} equalities hold."
+    assert all("(≤" in line and line.endswith("equal") for line in lines[:-1])
+    assert any("torch.nn.Transformer" in line for line in lines)
+    assert any(line.startswith("runs/reverse") for line in lines)
+
+
+def test_predict_keeps_lines_and_order(call, tiny_run: Path, tmp_path: Path) -> None:
+    text = "3 1 2\n\n9 8\n   \n7\n"
+    (tmp_path / "lines.txt").write_text(text)
+    from_file, from_input = (
+        call("predict", tiny_run, "lines.txt"),
+        call("predict", tiny_run, stdin=text),
+    )
+    assert from_file.code == 0, from_file.err
+    assert from_file.out == from_input.out
+    lines = from_file.out.split("\n")
+    assert len(lines) == 6
+    assert [line == "" for line in lines] == [False, True, False, True, False, True]
+    assert "5 lines, 2 of them empty" in from_file.err
+    assert call("predict", tiny_run).out == ""
+
+
+def test_predict_gives_scores_and_n_best_as_json(call, tiny_run: Path) -> None:
+    options = ("--beam", 3, "--n-best", 3, "--length-penalty", 0.6, "--max-new-tokens", 5)
+    found = call("predict", tiny_run, *options, "--json", stdin="3 1 2\n\n").json["predictions"]
+    assert found[0]["input"] == "3 1 2"
+    assert len(found[0]["outputs"]) == 3
+    assert found[0]["scores"] == sorted(found[0]["scores"], reverse=True)
+    assert found[0]["finished"] == [len(one.split()) < 5 for one in found[0]["outputs"]]
+    assert found[1] == {"input": "", "outputs": [], "scores": [], "finished": []}
+    plain = call("predict", tiny_run, *options, stdin="3 1 2\n").out
+    assert plain.rstrip("\n").split("\t") == found[0]["outputs"]
+
+
+def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
+    import regard
+
+    run = regard.load(tiny_run)
+    assert len(run.predict(["3 1 2", "", "5"])) == 3
+    assert run.predict(["3 1 2"], beam=2) == [
+        run.predictions(["3 1 2"], decoding={"beam": 2})[0].text
+    ]
+    trace = run.trace("3 1 2")
+    assert trace.tokens["source"] == ["3", "1", "2", "</s>"]
+    assert trace.tokens["target"][0] == "<s>"
+    weights = trace["decoder.layers.1.cross_attention"]["weights"]
+    assert weights.shape == (1, 2, len(trace.tokens["output"]), 4)
+    assert "encoder.layers.0.self_attention" in trace.masks()
+    assert trace.shapes()["source_embedding.output"] == (1, 4, 16)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["model.n_head=2"], ["unknown key 'model.n_head'", "did you mean 'n_heads'"]),
+        (["modle.n_heads=2"], ["unknown key 'modle'", "did you mean 'model'"]),
+        (["model.kind=perceptron"], ["model.kind='perceptron' is not one of transformer"]),
+        (["model.norm=middle"], ["model.norm='middle' is not one of pre, post"]),
+        (["model.d_model=wide"], ["model.d_model='wide'", "valid integer"]),
+        (["model.dropout=1.5"], ["model.dropout=1.5", "less than 1"]),
+        (["train.lr=inf"], ["train.lr='inf'", "less than or equal to 1000"]),
+        (["train.lr=nan"], ["train.lr='nan'"]),
+        (["model.n_heads=5"], ["n_heads=5 does not divide d_model=64", "1, 2, 4, 8, 16, 32 or 64"]),
+        (["train.steps=0"], ["train.steps=0", "greater than or equal to 1"]),
+        (["train.steps"], ["write key=value"]),
+        (["model=3"], ["model is a section", "model.name=value"]),
+        (["train.steps=yes"], ["train.steps: true is not a value for it"]),
+        (["seed=2024-13-45"], ["seed='2024-13-45'", "valid integer"]),
+        (["model.kind=lstm", "model.d_model=33"], ["d_model=33 is odd"]),
+        (["model.attention=soft"], ["model.attention='soft' is not one of none, bahdanau"]),
+        (["seed.deep=3"], ["seed is not a section"]),
+        (["train.weight_decay=0.1"], ["weight_decay needs optimizer=adamw"]),
+        (["train.cycles=2", "train.schedule=linear"], ["cycles are of schedule=cosine"]),
+        (["train.optimizer=sgd"], ["train.optimizer='sgd' is not one of adam, adamw, muon"]),
+        (
+            ["task=lm", "model.kind=lstm", "train.metric=loss", "train.shares=2"],
+            ["train.shares=2: lm carries a state from batch to batch", "leave it at 1"],
+        ),
+        (["decode.n_best=9"], ["n_best=9 is more than the 1 that greedy keeps"]),
+        (["data.train=nowhere.tsv"], ["data.train='nowhere.tsv' is neither a generator"]),
+        (["data.max_length=1"], ["data.max_length=1 is less than the 2 digits"]),
+        (["schema_version=99"], ["made by a newer Regard (schema 99"]),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_is_written(
+    call, tmp_path, settings, words
+) -> None:
+    arguments = [word for setting in settings for word in ("-s", setting)]
+    refused(call("train", "sort", *arguments), *words)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_recipe_or_file_is_refused(call, tmp_path: Path) -> None:
+    refused(call("train", "sorted"), "There is no recipe 'sorted' (did you mean 'sort'?)", "copy")
+    refused(call("train", "mine.yaml"), "mine.yaml cannot be read: No such file")
+    (tmp_path / "mine.yaml").write_text("train: [")
+    refused(call("train", "mine.yaml"), "mine.yaml:1: not YAML")
+    (tmp_path / "mine.yaml").write_text("seed: 2\nseed: 3\n")
+    refused(call("train", "mine.yaml"), "mine.yaml:2: not YAML: the key 'seed' stands twice")
+    (tmp_path / "mine.yaml").write_text("just words")
+    refused(call("train", "mine.yaml"), "mine.yaml holds no configuration")
+    (tmp_path / "mine.yaml").write_text("seed: 2")
+    refused(call("train", "mine.yaml"), "mine.yaml: the key 'train' is missing")
+
+
+def test_steps_on_the_command_line_take_the_place_of_epochs(call, tmp_path: Path, tiny) -> None:
+    (tmp_path / "mine.yaml").write_text("train: {epochs: 2, batch_size: 8}")
+    assert call("train", "mine.yaml", *tiny).code == 0
+    assert (tmp_path / "runs/mine/checkpoints/step-6").is_dir()
+
+
+def test_lines_left_out_are_counted(call, tmp_path: Path, tiny) -> None:
+    (tmp_path / "pairs.tsv").write_text("1 2\t2 1\nbad\n3 4\t4 3\n\t\n")
+    mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=pairs.tsv"]
+    refused(call("train", "sort", *tiny, *mine), "pairs.tsv:2: 1 column where 2")
+    result = call("train", "sort", *tiny, *mine, "-s", "data.on_bad_line=skip")
+    assert result.code == 0, result.err
+    assert "pairs.tsv: 2 lines were left out: 1 where 1 column where 2" in result.err
+    assert "2 lines were left out" in call("evaluate", "runs/sort", "--data", ".").err
+
+
+def test_a_run_on_files_predicts_away_from_them(call, tmp_path: Path, tiny) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "pairs.tsv").write_text("a </s> b\tb a\nc a$x$\ta  c \n")
+    (data / "test.tsv").write_text("a never\tseen a\n")
+    mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=test.tsv"]
+    result = call("train", "sort", *tiny, *mine, "--data", data)
+    assert result.code == 0, result.err
+    assert "data.train: 1 of 9 tokens are not in the vocabulary" in result.err
+    assert "2 of 4 tokens" in call("evaluate", "runs/sort").err
+    shutil.rmtree(data)
+    assert call("predict", "runs/sort", stdin="a b\n").code == 0
+    refused(call("predict", "runs/sort", stdin="a </s>\n"), "'</s>' is not in the vocabulary")
+    refused(call("evaluate", "runs/sort"), "data.test='test.tsv' is neither")
+
+
+def test_resume_keeps_what_is_not_given_and_refuses_other_data(call, tmp_path, tiny) -> None:
+    (tmp_path / "pairs.tsv").write_text("1 2\t2 1\n3 4\t4 3\n")
+    mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=pairs.tsv"]
+    assert call("train", "sort", *tiny, *mine).code == 0
+    longer = call("train", "sort", "--resume", "-s", "train.steps=8")
+    assert longer.code == 0, longer.err
+    assert "The cosine schedule now ends at another step" in longer.err
+    assert (tmp_path / "runs/sort/checkpoints/step-8").is_dir()
+    refused(call("train", "sort", "--resume", "-s", "train.steps=3"), "at step 8 already")
+    refused(call("train", "copy", "--out", "runs/sort", "--resume"), "is a run of 'sort'")
+    other = call("train", "sort", "--resume", "--precision", "bf16", "-s", "train.steps=9")
+    assert "Resumed with cpu, bf16 where it was cpu, fp32" in other.err
+    (tmp_path / "pairs.tsv").write_text("1 2\t2 1\n")
+    refused(call("train", "sort", "--resume", "-s", "train.steps=12"), "its file has changed")
+
+
+def test_a_bad_line_anywhere_is_found_before_training(call, tmp_path: Path, tiny) -> None:
+    (tmp_path / "bad.tsv").write_text("1 2\n")
+    for split in ("valid", "test"):
+        result = call("train", "sort", *tiny, "-s", f"data.{split}=bad.tsv")
+        refused(result, "bad.tsv:1: 1 column where 2")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_two_processes_do_not_train_into_one_folder(call, tiny_run, tmp_path, tiny) -> None:
+    from regard.runs.trainer import alone_in
+
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    with alone_in(run):
+        refused(call("train", "sort", "--out", run, "--resume"), "is being trained by another")
+    assert call("train", "sort", "--out", run, "--resume").code == 0
+
+
+def test_keys_lists_every_key_with_its_meaning(call) -> None:
+    result = call("train", "--keys")
+    assert result.code == 0
+    for key in ("model.n_heads", "train.schedule", "decode.length_penalty", "seed"):
+        assert key in result.out
+
+
+def test_a_folder_that_holds_something_is_not_overwritten(call, tiny_run, tmp_path, tiny) -> None:
+    before = sorted(path.stat().st_mtime_ns for path in tiny_run.rglob("*"))
+    refused(call("train", "sort", "--out", "/dev/null/run", *tiny), "could not be written")
+    refused(call("train", "sort", "--out", tiny_run, *tiny), "already holds a run", "--resume")
+    refused(
+        call("train", "sort", "--out", tiny_run, *tiny, "-s", "seed=9", "--resume"),
+        "was started with another seed",
+    )
+    assert before == sorted(path.stat().st_mtime_ns for path in tiny_run.rglob("*"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes").touch()
+    refused(call("train", "sort", "--out", "full"), "full exists and is not empty")
+    refused(call("train", "sort", "--resume"), "runs/sort is no run directory")
+
+
+def test_a_finished_run_resumes_to_itself_and_further(call, tiny_run, tmp_path, tiny) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    before = (run / "checkpoints/step-6/model.safetensors").read_bytes()
+    assert call("train", "sort", "--out", run, *tiny, "--resume").code == 0
+    assert (run / "checkpoints/step-6/model.safetensors").read_bytes() == before
+    assert call("train", "sort", "--out", run, *tiny, "-s", "train.steps=8", "--resume").code == 0
+    assert (run / "checkpoints/step-8").is_dir()
+
+
+def test_a_run_that_is_not_whole_is_refused(call, tiny_run: Path, tmp_path: Path) -> None:
+    refused(call("evaluate", "nowhere"), "nowhere is no run directory", "regard train")
+    (tmp_path / "empty").mkdir()
+    refused(call("evaluate", "empty"), "empty holds no run: config.yaml is missing")
+
+    def broken(name: str, change) -> Path:
+        run = tmp_path / name.replace(" ", "-")
+        shutil.copytree(tiny_run, run)
+        change(run)
+        return run
+
+    def edited(file: str, old: str, new: str):
+        def change(run: Path) -> None:
+            text = (run / file).read_text()
+            assert old in text
+            (run / file).write_text(text.replace(old, new))
+
+        return change
+
+    def truncated(run: Path) -> None:
+        file = run / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-100])
+
+    run = broken("no weights", lambda run: (run / "model.safetensors").unlink())
+    refused(call("predict", run), "model.safetensors is missing")
+    refused(call("predict", broken("short", truncated)), "model.safetensors is damaged")
+    run = broken("no tokenizer", lambda run: (run / "tokenizer.json").unlink())
+    refused(call("predict", run), "tokenizer.json is missing")
+    run = broken("no json", lambda run: (run / "tokenizer.json").write_text("{"))
+    refused(call("predict", run), "tokenizer.json is not a tokenizer")
+    run = broken("other tokenizer", edited("tokenizer.json", '"<unk>"', '"<UNK>"'))
+    refused(call("predict", run), "trained with another tokenizer")
+    run = broken("newer", edited("config.yaml", "schema_version: 1", "schema_version: 2"))
+    refused(call("predict", run), "made by a newer Regard (schema 2")
+    run = broken("other width", edited("config.yaml", "d_model: 16", "d_model: 32"))
+    refused(call("predict", run), "another model configuration")
+    run = broken("more heads", edited("config.yaml", "n_heads: 2", "n_heads: 4"))
+    refused(call("predict", run), "was trained with another model configuration")
+
+    def flipped(run: Path) -> None:
+        file = run / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-4] + b"\x00\x00\x80\x3f")
+
+    refused(call("predict", broken("flipped", flipped)), "its hash differs")
+    run = broken("fewer layers", edited("config.yaml", "n_layers: 2", "n_layers: 1"))
+    refused(call("predict", run), "another model configuration")
+
+
+def test_resuming_from_a_broken_checkpoint_is_refused(call, tiny_run, tmp_path, tiny) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    weights = run / "checkpoints/step-6/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    resume = ("train", "sort", "--out", run, *tiny, "--resume")
+    refused(call(*resume), "step-6 is damaged", "go on from step 4")
+    shutil.rmtree(run / "checkpoints/step-6")
+    assert call(*resume).code == 0
+    shutil.rmtree(run / "checkpoints")
+    refused(call(*resume), "There is no checkpoint in")
+
+
+def test_a_line_that_cannot_be_read_whole_is_named(call, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("1 2\n\n3 12 4\n")
+    refused(
+        call("predict", tiny_run, "in.txt"), "in.txt:3: '12' is not in the vocabulary", "0 1 2 3"
+    )
+    refused(call("predict", tiny_run, stdin="1 2\n3 x\n"), "standard input:2: 'x' is not in")
+    refused(call("predict", tiny_run, stdin="<s> 3\n"), "standard input:1: '<s>' is not in")
+    long = " ".join("1" * 21)
+    refused(
+        call("predict", tiny_run, stdin=f"1\n{long}\n"), "standard input:2: 21 tokens", "up to 20"
+    )
+    refused(call("predict", tiny_run, stdin=b"1 2\n\xff\n"), "standard input:2: not UTF-8")
+    refused(call("predict", tiny_run, "gone.txt"), "gone.txt cannot be read: No such file")
+    refused(call("predict", tiny_run, "--beam", 0, stdin="1"), "decode.beam=0")
+    refused(call("predict", tiny_run, "--beam", "x", stdin="1"), "Invalid value for '--beam'")
+    refused(call("predict", tiny_run, "--bogus"), "No such option: --bogus")
+    refused(call("predict", tiny_run, "--length-penalty", 1000), "decode.length_penalty=1000.0")
+    greedy = ("--strategy", "greedy", "--beam", 3)
+    refused(call("predict", tiny_run, *greedy), "beam goes with beam search")
+    refused(call("predict", tiny_run, "--n-best", 9, stdin="1"), "n_best=9 is more than the 4")
+
+
+def test_learned_positions_limit_what_is_asked_for(call, tiny, tmp_path: Path) -> None:
+    call("train", "sort", *tiny, "-s", "model.positions=learned", "--out", "learned")
+    result = call("predict", "learned", "--max-new-tokens", 500, stdin="1 2\n")
+    refused(result, "max_new_tokens=500 is more than the 24 positions")
+    result = call("evaluate", "learned", "--max-new-tokens", 50)
+    refused(result, "max_new_tokens=50 is more than the 24 positions")
+    assert call("predict", "learned", stdin="1 2\n").code == 0
+
+
+def test_a_disk_that_fills_up_ends_in_one_sentence(tmp_path: Path, tiny) -> None:
+    """A limit on file sizes stands in for the full disk; it takes a process of its own."""
+    program = (
+        "import resource, sys; from regard.commands.app import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000));"
+        "sys.argv = ['regard', *sys.argv[1:]]; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, "train", "sort", "--out", "run", *tiny],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert result.returncode == 2, result.stderr
+    message = result.stderr.strip().splitlines()
+    assert len(message) == 1, message
+    assert "step-0 could not be written: " in message[0]
+    assert "make room and try again" in message[0]
+    assert list(tmp_path.iterdir()) == []  # a run that cannot be resumed is not left behind
+
+
+def test_help_teaches_and_is_quick(call) -> None:
+    assert "Begin with: regard recipes" in call("--help").out
+    for command in ("recipes", "train", "evaluate", "predict", "verify"):
+        assert call(command, "--help").code == 0
+    quick, torch = (
+        min(_seconds(arguments) for _ in range(3))
+        for arguments in (["-m", "regard", "--help"], ["-c", "import torch"])
+    )
+    assert quick < 0.5 * torch
+
+
+def _seconds(arguments: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+    return time.perf_counter() - began
