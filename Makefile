@@ -1,7 +1,8 @@
 # make demo   train a Transformer to sort, score it, show ten examples   (RECIPE=copy for another)
+# make check  ruff, mypy, import-linter and the quick tests: for every small change, in two minutes
 # make test   everything that decides whether a change lands
 #
-# Both make .venv and install what they need, once; all that must be there is Python 3.11 or newer.
+# Each makes .venv and installs what it needs, once; all that must be there is Python 3.11 or newer.
 
 RECIPE ?= sort
 PYTHON ?= python3
@@ -11,7 +12,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 RUN    := runs/$(RECIPE)
 
-.PHONY: demo test clean
+.PHONY: demo lint check test clean
 
 demo: $(VENV)/.installed
 	@if [ -e $(RUN)/config.yaml ]; then resume=--resume; else resume=; fi; \
@@ -26,11 +27,16 @@ demo: $(VENV)/.installed
 	@echo "  echo '3 1 2' | $(BIN)/regard predict $(RUN)"
 	@echo "  $(BIN)/regard verify $(RUN)"
 
-test: $(VENV)/.installed-dev
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test: lint
 	$(BIN)/pytest -n 2
 
 $(VENV)/bin/python:

@@ -6,12 +6,15 @@ or a thread pool with another.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from regard.system.waiting import CHOSEN_BY_USER
 
 Work = Callable[[], tuple[float, float]]
 """Does one share of work: seconds it took, and the amount (tokens, sentences)."""
@@ -20,14 +23,23 @@ Work = Callable[[], tuple[float, float]]
 class Contestant:
     """A process that works when it is told to."""
 
-    def __init__(self, script: str, name: str, *arguments: object) -> None:
+    def __init__(
+        self,
+        script: str,
+        name: str,
+        *arguments: object,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """environment: how this contestant's threads wait, in place of the benchmarks' policy."""
         self.name = name
+        own = os.environ if environment is None else _without_policy() | environment
         module = f"benchmarks.{Path(script).stem}"
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, "--contestant", name, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=own,
             cwd=Path(__file__).parent.parent,
         )
         self.facts = self._read()
@@ -61,6 +73,11 @@ class Contestant:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+
+
+def _without_policy() -> dict[str, str]:
+    """The environment as it is where nobody has said how threads wait."""
+    return {name: value for name, value in os.environ.items() if name not in CHOSEN_BY_USER}
 
 
 def peak_memory(process: int) -> float:
