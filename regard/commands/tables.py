@@ -41,10 +41,9 @@ def of_recipes(recipes: dict[str, "About"]) -> str:
 
 def of_scores(metrics: dict[str, float | str]) -> str:
     """Scores, and the signatures of some."""
-    rows = [
-        (name, score if isinstance(score, str) else f"{score:.4f}")
-        for name, score in metrics.items()
-    ]
+    from regard.config.metrics import shown
+
+    rows = [(name, shown(name, score)) for name, score in metrics.items()]
     return table(("metric", "score"), rows)
 
 
