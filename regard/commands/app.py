@@ -1,6 +1,7 @@
 """The commands: parse, call, print. Heavy imports stand inside the commands."""
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +24,6 @@ from regard.system.errors import UserError
 if TYPE_CHECKING:
     from regard.metrics.analysis import Analysis
     from regard.runs.run import Run
-    from regard.tasks import Prediction
 
 MOST_TOLD = 5
 """Lines that are named among those that could not be read; all are counted."""
@@ -173,14 +173,15 @@ def evaluate(
     opened = _open(run, device, data, settings, quantize=quantize)
     others = [_open(other, device, quantize=quantize) for other in ensemble or ()]
     together = opened.together_with(others)
-    if analysis and opened.config.data.scores != "translation":
+    if analysis and not opened.task.analysable:
         raise UserError("--analysis is of translations: runs with data.scores=translation.")
-    outputs: list[Any] = []
+    began = time.perf_counter()
     with progress():
-        result = together.evaluate(split, outputs=outputs, **decoding)
-    for sentence in opened.notices():
+        evaluation = together.evaluation(split, **decoding)
+    result = together.summary(evaluation, split, seconds=time.perf_counter() - began)
+    for sentence in evaluation.warnings:
         tell(sentence)
-    found = _analysed(together, result, outputs) if analysis else None
+    found = _analysed(together, result, evaluation.outputs) if analysis else None
     if as_json:
         print_json(result if found is None else result | {"analysis": asdict(found)})
         return
@@ -235,6 +236,7 @@ def predict(
     For example: echo "3 1 2" | regard predict runs/sort
     """
     from regard.commands.input_lines import arriving
+    from regard.tasks import Counts
 
     decoding = options.of_decoding(locals())
     runs = [_open(one, device, quantize=quantize) for one in (run, *(ensemble or ()))]
@@ -245,47 +247,39 @@ def predict(
         raise UserError("standard input is closed; give a FILE.")
     if file is None and sys.stdin.isatty():
         tell("Write a line an input; end with Ctrl-D.")
-    done = empty = 0
-    found: list[Any] = []
-    unreadable = 0
-
-    def refused(sentence: str) -> None:
-        nonlocal unreadable
-        unreadable += 1
-        if unreadable <= MOST_TOLD:
-            tell(sentence)
-
+    done = empty = unreadable = 0
+    counts = Counts()
+    found: list[dict[str, Any]] = []
     with progress_of(file):
         for name, lines in arriving(file):
-            predictions = opened.predictions(
+            answer = opened.answer(
                 lines,
                 decoding=decoding,
                 name=name,
                 first=done,
                 prefix=prefix,
                 aligned=align,
-                refused=refused if on_bad_line == "skip" else None,
+                on_bad_line=on_bad_line,
             )
-            done += len(predictions)
-            empty += sum(not one.outputs for one in predictions)
+            for refusal in answer.refusals[: max(0, MOST_TOLD - unreadable)]:
+                tell(refusal.sentence)
+            unreadable += len(answer.refusals)
+            done += len(answer.predictions)
+            empty += sum(not prediction.outputs for prediction in answer.predictions)
+            counts += answer.counts
             if as_json:
-                found += [_as_json(one) for one in predictions]
+                found += [prediction.as_json() for prediction in answer.predictions]
             else:
-                print_at_once(map(tables.of_prediction, predictions))
+                print_at_once(prediction.text for prediction in answer.predictions)
     if as_json:
         print_json({"predictions": found})
-    for sentence in opened.notices():
+    for sentence in counts.warnings():
         tell(sentence)
     tell(
         f"{done:,} line{'s' if done != 1 else ''}"
         + (f", {empty:,} of them empty" if empty else "")
         + (f", {unreadable:,} of these because they cannot be read" if unreadable else "")
     )
-
-
-def _as_json(prediction: "Prediction") -> dict[str, Any]:
-    found = {name: value for name, value in vars(prediction).items() if value is not None}
-    return found | {"input": prediction.input.encode(errors="replace").decode()}  # broken UTF-8
 
 
 @app.command()
@@ -357,7 +351,7 @@ def data_check(
     resolved.data.on_bad_line = "skip"
     if data is not None:
         resolved.data.directory = str(data.resolve())
-    task = TASKS[resolved.task](resolved)
+    task = TASKS[resolved.task].learn(resolved)
     found = checking.check(task)
     if as_json:
         print_json({"splits": {name: checking.as_json(one) for name, one in found.items()}})

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from regard.decoding import Ensemble
+from regard.config.metrics import shown
 from regard.look.pictures import INK, SOFT, STYLE, VALID
 from regard.metrics.analysis import Analysis
 from regard.runs.run import Run
@@ -40,7 +40,9 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
     """The report of a run: the scores of an evaluation, and what stands behind them."""
     parts = [
         f"<p>{result['examples']:,} examples of {html.escape(result['split'])}.</p>",
-        _table(("metric", "score"), ((name, _shown(v)) for name, v in result["metrics"].items())),
+        _table(
+            ("metric", "score"), ((name, shown(name, v)) for name, v in result["metrics"].items())
+        ),
     ]
     if analysis is not None:
         parts += _analysis(analysis)
@@ -51,8 +53,7 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
                 _image((run.path / name).read_bytes()),
             ]
     path = run.path / "report.html"
-    together = len(run.model.members) - 1 if isinstance(run.model, Ensemble) else 0
-    more = f", together with {together} more" if together else ""
+    more = f", together with {run.members - 1} more" if run.members > 1 else ""
     title = html.escape(f"{run.path.name}: {run.config.task}, {run.config.model.kind}{more}")
     write_text(path, PAGE.format(title=title, body="\n".join(parts)))
     return path
@@ -98,10 +99,6 @@ def _png(figure: Figure) -> bytes:
 
 def _image(png: bytes) -> str:
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-
-
-def _shown(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4f}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

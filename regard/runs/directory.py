@@ -39,7 +39,7 @@ def open_task(config: Config, path: Path) -> Task:
         if (path / name).is_file():
             files[name] = configuration.read_text(path / name)
     try:
-        return kind(config, files)
+        return kind.open(config, files)
     except ValueError as error:
         raise UserError(f"{path}: {error}.") from None
 

@@ -1,30 +1,24 @@
 """Run: what `regard.load(path)` returns. A trained model with all that it needs to be used."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from torch import nn
 
 from regard import config as configuration
 from regard.config import Config, Decode
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
-from regard.system.errors import UserError
-from regard.metrics.analysis import Translated
-from regard.models import Transformer
 from regard.nn import Trace, int8
 from regard.pretrained import ctranslate2, onnx
 from regard.runs.directory import open_task, read_config, read_metrics
-from regard.tasks import Prediction, Task
-from regard.tasks.asked import Asked
-from regard.tasks.translate import Translate
 from regard.system.engine import Engine, make_engine
+from regard.system.errors import UserError
 from regard.system.files import saying_what_failed, writing
 from regard.system.tensors import read_weights
+from regard.tasks import Answer, Evaluation, Prediction, Request, Task
 
 EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 """By the name of the engine or the format."""
@@ -39,6 +33,8 @@ class Run:
     task: Task
     model: Any
     engine: Engine
+    members: int = 1
+    """How many models generate its outputs together."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -46,30 +42,20 @@ class Run:
 
     def predict(self, lines: Sequence[str], **decoding: Any) -> list[str]:
         """The best output for each line; `beam=5` and the like as in the configuration."""
-        return [one.text for one in self.predictions(lines, decoding=decoding)]
+        return [prediction.best for prediction in self.predictions(lines, decoding=decoding)]
 
     def predictions(
-        self,
-        lines: Sequence[str],
-        *,
-        decoding: dict[str, Any] | None = None,
-        name: str = "line",
-        first: int = 0,
-        prefix: str = "",
-        aligned: bool = False,
-        refused: Callable[[str], None] | None = None,
+        self, lines: Sequence[str], *, decoding: dict[str, Any] | None = None, **options: Any
     ) -> list[Prediction]:
-        """The n_best outputs for each line, with their scores; `Asked` says what can be asked."""
-        asked = Asked(
-            lines,
-            self.decode_options(decoding or {}),
-            name=name,
-            first=first,
-            prefix=prefix,
-            aligned=aligned,
-            refused=refused,
-        )
-        return self.task.predict(self.model, asked, engine=self.engine)
+        """The n_best outputs for each line, with all there is to say about them."""
+        return self.answer(lines, decoding=decoding, **options).predictions
+
+    def answer(
+        self, lines: Sequence[str], *, decoding: dict[str, Any] | None = None, **options: Any
+    ) -> Answer:
+        """Predictions, counts and refused lines; options: those of `Request`."""
+        request = Request(lines, self.decode_options(decoding or {}), **options)
+        return self.task.predict(self.model, request, engine=self.engine)
 
     def together_with(self, others: Sequence["Run"]) -> "Run":
         """A run whose outputs are written by the models of all of these: they have one vocabulary.
@@ -77,7 +63,7 @@ class Run:
         Its weights are not changed, and its own tokenizers and ways of decoding are used.
         """
         for other in others:
-            if other.config.task != "translate" or self.config.task != "translate":
+            if not (self.task.can_ensemble and other.task.can_ensemble):
                 raise UserError("An ensemble is of runs of task=translate.")
             if other.task.files != self.task.files:
                 raise UserError(
@@ -90,44 +76,48 @@ class Run:
                     f"than {self.path}: name it first."
                 )
         models = [self.model, *(other.model for other in others)]
-        return replace(self, model=Ensemble(models) if others else self.model)
+        return replace(self, model=Ensemble(models), members=len(models)) if others else self
 
     def decode_options(self, changes: dict[str, Any]) -> Decode:
         """The run's way of decoding, with changes; to name a beam is to ask for beam search."""
-        if not self.task.WRITES:
+        if not self.task.generates:
             ignored = sorted(changes.keys() - {"n_best"})
             if ignored:
-                raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
+                raise UserError(
+                    f"{ignored[0]} is for runs that generate text; the task of {self.path} is "
+                    f"{self.config.task}."
+                )
             changes = {"beam": changes["n_best"]} | changes if changes else {}
         strategy = _strategy(changes, self.config.decode.strategy)
         values = self.config.model_dump()
         values["decode"] |= strategy | changes
         return configuration.validate(values, where=str(self.path)).decode
 
-    def evaluate(
-        self, split: Split = "test", *, outputs: list[Translated] | None = None, **decoding: Any
-    ) -> dict[str, Any]:
-        """The scores on a split, as `regard evaluate --json` prints them.
+    def evaluate(self, split: Split = "test", **decoding: Any) -> dict[str, Any]:
+        """The metrics on a split, as `regard evaluate --json` prints them."""
+        began = time.perf_counter()
+        evaluation = self.evaluation(split, **decoding)
+        return self.summary(evaluation, split, seconds=time.perf_counter() - began)
 
-        outputs: is given every source, target and output, to be looked into.
-        """
-        if decoding and not self.task.SCORES_OUTPUTS:
+    def evaluation(self, split: Split = "test", **decoding: Any) -> Evaluation:
+        """The metrics on a split, with outputs to look into, warnings and signatures."""
+        if decoding and not self.task.scores_outputs:
             raise UserError(
                 f"{min(decoding)} changes no score of task={self.config.task}, which are made "
-                f"without writing outputs."
+                f"without generating outputs."
             )
-        signatures = self.task.signatures()  # first, for it may want a package that is not there
-        began = time.perf_counter()
-        examples, metrics = self.task.evaluate(
-            self.model, split, engine=self.engine, decode=self.decode_options(decoding), outputs=outputs
-        )
+        decode = self.decode_options(decoding)
+        return self.task.evaluate(self.model, split, engine=self.engine, decode=decode)
+
+    def summary(self, evaluation: Evaluation, split: Split, *, seconds: float) -> dict[str, Any]:
+        """An evaluation as `regard evaluate --json` prints it."""
         return {
             "task": self.config.task,
             "recipe": self.config.recipe,
             "split": split,
-            "examples": examples,
-            "seconds": round(time.perf_counter() - began, 3),
-            "metrics": metrics | signatures,
+            "examples": evaluation.examples,
+            "seconds": round(seconds, 3),
+            "metrics": evaluation.metrics | evaluation.signatures,
         }
 
     def export(self, to: str, folder: str | Path) -> None:
@@ -135,28 +125,30 @@ class Run:
         folder = Path(folder)
         if to not in EXPORTERS:
             raise UserError(f"to={to!r} is not one of {', '.join(EXPORTERS)}.")
-        if not isinstance(self.task, Translate):
-            raise UserError(f"{to} is for task=translate; this run's is {self.config.task}.")
-        if isinstance(self.model, Ensemble):
+        if self.members > 1:
             raise UserError("An ensemble cannot be exported: export its runs one by one.")
+        if to not in self.model.exports:
+            raise UserError(
+                f"{to} is for Transformers of task=translate; this run's model is "
+                f"recurrent, and its task {self.config.task}."
+            )
         if any(isinstance(part, int8.Int8Linear) for part in self.model.modules()):
             raise UserError("What is exported is in full precision: open the run without quantize.")
         if folder.exists():
             raise UserError(f"{folder} exists already; choose another folder.")
-        tokenizers = (self.task.tokenizer, self.task.target_tokenizer)
         with saying_what_failed(folder):
             folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         with writing(folder) as aside:
             longest = max(1024, self.config.data.max_length + 1, self.config.decode.max_new_tokens)
-            EXPORTERS[to](self.model, tokenizers, aside, longest=longest)
+            EXPORTERS[to](self.model, self.task.tokenizers, aside, longest=longest)
 
     def trace(self, text: str) -> Trace:
         """Attention of every layer and head, masks and shapes, by readable path."""
         return self.task.trace(self.model, text, engine=self.engine)
 
-    def notices(self) -> list[str]:
-        """What could not be read or written as it should be, a sentence each."""
-        return self.task.notices()
+    def warnings(self) -> list[str]:
+        """One sentence on each thing in the data that could not be read as it is."""
+        return self.task.warnings()
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""
@@ -218,10 +210,10 @@ def load(
     return Run(path, config, task, model.to(engine.device).eval(), engine)
 
 
-def _quantize(model: nn.Module, how: str, engine: Engine, path: Path) -> None:
+def _quantize(model: Any, how: str, engine: Engine, path: Path) -> None:
     if how != "int8":
         raise UserError(f"quantize={how!r} is not one of int8.")
-    if not isinstance(model, Transformer):
+    if not model.quantizable:
         raise UserError(f"int8 is for Transformers, and the model of {path} is recurrent.")
     if engine.device.type != "cpu":
         raise UserError(f"int8 is for device=cpu, and this is {engine.device.type}.")
