@@ -13,6 +13,9 @@ from torch import Tensor
 from regard.data.examples import Examples, Ids
 from regard.data.tokenizer import END, PADDING, START
 
+TARGETS = "targets"
+"""The name of the loss of a task that has only one; a batch gives its counts by such names."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -27,6 +30,11 @@ class Batch:
     tokens: int
     """Target tokens to predict, padding not counted."""
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many targets each loss has, by its name."""
+        return {TARGETS: self.tokens}
+
     def to(self, device: torch.device) -> "Batch":
         return Batch(
             self.source.to(device, non_blocking=True),
@@ -35,17 +43,18 @@ class Batch:
             self.tokens,
         )
 
+    def rows(self, which: slice) -> "Batch":
+        """Some of its rows, padded as they are here."""
+        return Batch(
+            self.source[which],
+            self.target_in[which],
+            self.target_out[which],
+            tokens=int((self.target_out[which] != PADDING).sum()),
+        )
+
     def shares(self, count: int) -> "list[Batch]":
-        """Its rows dealt out to up to so many batches, as long as it is itself."""
-        return [
-            Batch(
-                self.source[rows],
-                self.target_in[rows],
-                self.target_out[rows],
-                tokens=int((self.target_out[rows] != PADDING).sum()),
-            )
-            for rows in dealt_out(len(self.source), count)
-        ]
+        """Its rows dealt out to at most this many batches."""
+        return [self.rows(which) for which in dealt_out(len(self.source), count)]
 
 
 def dealt_out(rows: int, count: int) -> list[slice]:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.data.batches import TARGETS
 from regard.data.records import read_text
 from regard.data.source import Source
 from regard.data.tokenizer import END, PADDING
@@ -41,6 +42,11 @@ class TextBatch:
     first: bool
     """Whether the text begins here; if not, it goes on where the last batch ended, row by row."""
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many targets each loss has, by its name."""
+        return {TARGETS: self.tokens}
+
     def to(self, device: torch.device) -> "TextBatch":
         return TextBatch(
             self.source.to(device, non_blocking=True),
@@ -48,6 +54,11 @@ class TextBatch:
             self.tokens,
             self.first,
         )
+
+    def rows(self, which: slice) -> "TextBatch":
+        """Some of its rows; the batches that follow go on with the same ones."""
+        target = self.target[which]
+        return TextBatch(self.source[which], target, int((target != PADDING).sum()), self.first)
 
     def shares(self, count: int) -> "list[TextBatch]":
         """Itself: what one batch leaves for the next is of all its rows."""

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate, dealt_out, pad
+from regard.data.batches import TARGETS, Collate, dealt_out, pad
 from regard.data.examples import Ids
 from regard.data.pairs import PairSource, listed_classes
 from regard.data.records import Fault, Row
@@ -25,7 +25,7 @@ from regard.system.errors import UserError
 from regard.tasks.asked import Asked
 from regard.tasks.pair_task import Encoded, PairTask
 from regard.tasks.task import Prediction
-from regard.training.loop import Carried
+from regard.training.gradients import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 
 CLASSIFIED_TOGETHER = 256
@@ -44,17 +44,23 @@ class ClassBatch:
         """Targets: one a row."""
         return len(self.classes)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many targets each loss has, by its name."""
+        return {TARGETS: self.tokens}
+
     def to(self, device: torch.device) -> "ClassBatch":
         return ClassBatch(
             self.source.to(device, non_blocking=True), self.classes.to(device, non_blocking=True)
         )
 
+    def rows(self, which: slice) -> "ClassBatch":
+        """Some of its rows."""
+        return ClassBatch(self.source[which], self.classes[which])
+
     def shares(self, count: int) -> "list[ClassBatch]":
-        """Its rows dealt out to up to so many batches."""
-        return [
-            ClassBatch(self.source[rows], self.classes[rows])
-            for rows in dealt_out(len(self.source), count)
-        ]
+        """Its rows dealt out to at most this many batches."""
+        return [self.rows(which) for which in dealt_out(len(self.source), count)]
 
 
 def collate_classes(sources: Sequence[Ids], targets: Sequence[Ids]) -> ClassBatch:

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import pad
+from regard.data.batches import TARGETS, pad
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
 from regard.data.tokenizer import END, UNKNOWN, Tokenizer
@@ -27,7 +27,7 @@ from regard.tasks.task import (
     unknown_tokens,
 )
 from regard.tasks.writing import write
-from regard.training.loop import Carried
+from regard.training.gradients import Carried
 from regard.training.loss import Sums, token_sums
 
 EVALUATED_AT_ONCE = 512
@@ -137,7 +137,7 @@ class LanguageModelling(Task):
         metrics = self.means(total)
         metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
         characters = sum(len(line) + 1 for line in self.lines(split))  # a line's end is one
-        metrics["bits_per_char"] = float(total.loss) / math.log(2) / characters
+        metrics["bits_per_char"] = float(total[TARGETS].loss) / math.log(2) / characters
         return total.tokens, metrics
 
     def predict(

@@ -19,7 +19,8 @@ from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks.alignment import WordAlignment
 from regard.tasks.asked import Asked
-from regard.training.loop import Batches, Carried
+from regard.training.gradients import Carried
+from regard.training.loop import Batches
 from regard.training.loss import Sums
 
 SHORT, LONG = 4, 24
@@ -111,7 +112,7 @@ class Task(ABC):
 
     def means(self, sums: Sums) -> dict[str, float]:
         """Loss and share of right answers, by the names that this task gives them."""
-        return {"loss": sums.mean_loss, self.ACCURACY: sums.accuracy}
+        return sums.means(self.ACCURACY)
 
     @abstractmethod
     def evaluate(

@@ -28,7 +28,7 @@ from regard.tasks.asked import Asked
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, refuse_unknown
 from regard.tasks.writing import write
-from regard.training.loop import Carried
+from regard.training.gradients import Carried
 from regard.training.loss import Sums, count_correct, token_sums
 from regard.training.r_drop import r_drop
 
@@ -124,7 +124,7 @@ class Translate(PairTask):
         scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
         loss = r_drop(scores, batch.target_out, alpha=alpha, smoothing=smoothing)
         correct = count_correct(scores[: len(batch.target_out)], batch.target_out)
-        return Sums(loss, batch.tokens, correct)
+        return Sums.of(loss, batch.tokens, correct)
 
     def sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
         scores = model(batch.source, batch.target_in)
