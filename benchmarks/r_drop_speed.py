@@ -17,9 +17,9 @@ from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, t
 from regard.data.batches import Batch, BatchStream, collate
 from regard.data.examples import InMemory
 from regard.models import Transformer
-from regard.system.engine import Engine
 from regard.system.memory import keep_freed_memory
-from regard.training.loop import Carried, Loop
+from regard.training.gradients import Carried, WholeBatch
+from regard.training.loop import Loop
 from regard.training.loss import Sums
 from regard.training.optimisers import make_optimiser
 from regard.training.r_drop import r_drop, r_drop_reference
@@ -53,12 +53,12 @@ def update(path: str) -> Work:
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
         scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
         found = PATHS[path](scores, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
-        return Sums(found, batch.tokens)
+        return Sums.of(found, batch.tokens)
 
     optimiser = make_optimiser(model, name="muon", lr=1e-4)
     # The benchmark hands its batch to the loop itself.
     none = BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1)
-    loop = Loop(model, none, loss, optimiser, lambda step: 1e-4, 1, engine=Engine(), clip=1.0)
+    loop = Loop(model, none, WholeBatch(loss), optimiser, lambda step: 1e-4, 1, clip=1.0)
     rows = torch.randint(4, VOCAB, (ROWS, LENGTH)).tolist()
     batch = collate(rows, rows)
 

@@ -28,10 +28,10 @@ from regard.models import RecurrentClassifier
 from regard.nn import Recurrent
 from regard.nn.cells import CellKind
 from regard.nn.recurrent import FAST
-from regard.system.engine import Engine
 from regard.system.memory import keep_freed_memory
 from regard.tasks.classify import ClassBatch, collate_classes
-from regard.training.loop import Carried, Loop
+from regard.training.gradients import Carried, WholeBatch
+from regard.training.loop import Loop
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 from regard.training.optimisers import make_optimiser
 
@@ -125,7 +125,7 @@ def regard(
     # The benchmark hands its batches to the loop itself.
     none = BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1)
     optimiser = make_optimiser(model, name="adam", lr=1e-3)
-    loop = Loop(model, none, loss, optimiser, lambda step: 1e-3, 1, Engine(), clip=1.0)
+    loop = Loop(model, none, WholeBatch(loss), optimiser, lambda step: 1e-3, 1, clip=1.0)
     return timed(batches, lambda batch: loop.update(model, {"": batch}))
 
 

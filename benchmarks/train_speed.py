@@ -30,7 +30,8 @@ from regard.models import Transformer
 from regard.system.engine import Engine
 from regard.system.memory import keep_freed_memory
 from regard.tasks import Translate
-from regard.training.loop import Carried, Loop
+from regard.training.gradients import Carried, make_gradients
+from regard.training.loop import Loop
 from regard.training.loss import Sums, token_sums
 from regard.training.optimisers import make_optimiser
 
@@ -164,9 +165,7 @@ def tutorial(width: int, share: int, *, data: Path | None) -> Work:
     return work
 
 
-def regard_loop(
-    width: int, engine: Engine, *, shares: int = 1
-) -> tuple[Loop, Callable[..., Tensor]]:
+def regard_loop(width: int, engine: Engine, *, shares: int = 1) -> tuple[Loop, nn.Module]:
     model = Transformer(
         VOCAB,
         VOCAB,
@@ -184,9 +183,8 @@ def regard_loop(
     optimiser = make_optimiser(model, name="adam", lr=1e-4)
     # The benchmark hands its batches to the loop itself.
     none = BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1)
-    loop = Loop(
-        model, none, loss, optimiser, lambda step: 1e-4, 1, engine=engine, shares=shares, clip=1.0
-    )
+    gradients = make_gradients(loss, engine=engine, shares=shares)
+    loop = Loop(model, none, gradients, optimiser, lambda step: 1e-4, 1, clip=1.0)
     return loop, engine.callable(model)
 
 
@@ -198,7 +196,7 @@ def regard(
     def work() -> tuple[float, float]:
         chosen = [next(batches) for _ in range(share)]
         began = time.perf_counter()
-        with loop.sharing():
+        with loop.gradients.ready():
             for batch in chosen:
                 loop.update(model, {"": batch})
         return time.perf_counter() - began, sum(map(real_tokens, chosen))

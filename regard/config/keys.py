@@ -40,7 +40,9 @@ class Config(Section):
     )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
-    seed: int = Field(1, ge=0, lt=2**63, description="of weights, data order and dropout")
+    seed: int = Field(
+        1, ge=0, lt=2**63, description="random seed for weights, data order and dropout"
+    )
     data: Data = Data()
     tokenizer: Tokenization = Tokenization()
     model: Model = Model()

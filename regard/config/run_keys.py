@@ -1,5 +1,6 @@
 """The keys of training and of decoding: how a model learns, and how it writes."""
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -14,25 +15,27 @@ else:
 
 
 class Train(Section):
-    """How it is trained."""
+    """How a model is trained."""
 
-    steps: int | None = Field(None, ge=1, le=10**9, description="updates to make; or give epochs")
-    epochs: int | None = Field(None, ge=1, le=10**6, description="passes over the training data")
+    steps: int | None = Field(
+        None, ge=1, le=10**9, description="how many updates to make; or give epochs"
+    )
+    epochs: int | None = Field(
+        None, ge=1, le=10**6, description="how many passes over the training data to make"
+    )
     batch_tokens: int | None = Field(
         None,
         ge=1,
-        description="rows × longest line of a batch, padding counted; or give batch_size",
+        description="size of a batch: rows × longest line, with padding; or give batch_size",
     )
-    batch_size: int | None = Field(None, ge=1, description="rows of a batch")
-    accumulate: int = Field(
-        1, ge=1, le=10_000, description="batches whose gradients make one update"
-    )
+    batch_size: int | None = Field(None, ge=1, description="size of a batch in rows")
+    accumulate: int = Field(1, ge=1, le=10_000, description="how many batches make one update")
     shares: int = Field(
         1,
         ge=1,
         le=64,
-        description="parts of a batch that a CPU computes side by side, a thread each; it pays for "
-        "a Transformer, and what dropout draws depends on it",
+        description="divide each batch into this many shares, computed side by side in threads of "
+        "a CPU; faster for a Transformer; dropout depends on it",
     )
     lr: float = Field(
         1e-3,
@@ -40,69 +43,118 @@ class Train(Section):
         le=1_000,
         description="the highest learning rate; for noam, a factor on the paper's",
     )
+    lr_scale: str = Field(
+        "",
+        description="factors on the learning rate by part of the model, such as "
+        "'encoder=0.1, output=2'; parts are prefixes of weight names",
+    )
+    freeze: str = Field(
+        "",
+        description="parts of the model that do not learn, such as 'encoder, source_embedding'",
+    )
     schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = Field(
-        "inverse-sqrt", description="how the learning rate changes; all begin with a warm-up"
+        "inverse-sqrt",
+        description="how the learning rate changes; all schedules begin with a warm-up",
     )
     cycles: int = Field(
-        1, ge=1, le=1_000, description="of the cosine schedule: how often it comes down to 0"
+        1, ge=1, le=1_000, description="how often the cosine schedule comes down to 0"
     )
     warmup: int = Field(
         400, ge=0, le=10**9, description="updates over which the learning rate rises"
     )
     optimizer: Literal["adam", "adamw", "muon"] = Field(
         "adam",
-        description="Adam(0.9, 0.98, 1e-9), AdamW with decoupled weight decay, or Muon, which "
-        "makes the steps of matrices orthogonal",
+        description="Adam(0.9, 0.98, 1e-9), AdamW (decoupled weight decay), or Muon "
+        "(orthogonal steps for matrices)",
     )
-    weight_decay: float = Field(0.0, ge=0, description="of AdamW and Muon, on matrices alone")
+    weight_decay: float = Field(
+        0.0, ge=0, description="weight decay of AdamW and Muon, for matrices only"
+    )
     clip: float = Field(1.0, ge=0, description="the largest gradient norm; 0 does not clip")
     label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="ε: spread over all C classes as ε/C"
+        0.0, ge=0, lt=1, description="label smoothing ε, spread over all C classes as ε/C"
     )
     r_drop: float = Field(
         0.0,
         ge=0,
         le=1_000,
-        description="α of R-Drop: each batch is read twice, and α/2 times what the two readings "
-        "differ is added to their mean loss; translate alone",
+        description="α of R-Drop: each batch is run twice with different dropout, and α/2 times "
+        "the divergence of the two is added to their mean loss; for task=translate",
     )
     teacher_forcing: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="how often a recurrent decoder is trained on the true last token",
+        description="probability that a recurrent decoder is given the true last token in training",
     )
-    eval_every: int = Field(500, ge=1, description="updates between evaluations on valid")
-    save_every: int = Field(500, ge=1, description="updates between checkpoints")
-    keep: int = Field(2, ge=1, description="how many checkpoints to keep, the newest")
+    eval_every: int = Field(500, ge=1, description="evaluate on valid every so many updates")
+    save_every: int = Field(500, ge=1, description="save a checkpoint every so many updates")
+    keep: int = Field(2, ge=1, description="how many of the newest checkpoints to keep")
     average: int = Field(
-        1, ge=1, le=1_000, description="evaluations whose weights are averaged when training ends"
+        1,
+        ge=1,
+        le=1_000,
+        description="average the weights of this many evaluations when training ends",
     )
     average_of: Literal["last", "best"] = Field(
-        "last", description="which evaluations: the last ones, or the best ones"
+        "last", description="which evaluations to average: the last ones or the best ones"
     )
     ema: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="β of a moving average of the weights, which is evaluated and kept in their "
+        description="β of a moving average of the weights, which is evaluated and saved in their "
         "place; 0 for none",
     )
     patience: int | None = Field(
-        None, ge=1, description="stop after so many evaluations without a better score"
+        None, ge=1, description="stop after this many evaluations without improvement"
     )
-    metric: MetricName = Field("loss", description="the score that says which weights are best")
+    metric: MetricName = Field("loss", description="the metric that decides which weights are best")
 
     @model_validator(mode="after")
     def _one_of_each_pair(self) -> "Train":
-        for one, other in (("steps", "epochs"), ("batch_tokens", "batch_size")):
-            if (getattr(self, one) is None) == (getattr(self, other) is None):
-                raise ValueError(f"give {one} or {other}, and only one of them")
+        for first, second in (("steps", "epochs"), ("batch_tokens", "batch_size")):
+            if (getattr(self, first) is None) == (getattr(self, second) is None):
+                raise ValueError(f"give {first} or {second}, and only one of them")
         if self.weight_decay and self.optimizer == "adam":
             raise ValueError("weight_decay needs optimizer=adamw or muon")
         if self.cycles > 1 and self.schedule != "cosine":
             raise ValueError(f"cycles are of schedule=cosine, and this is {self.schedule}")
         return self
+
+    @model_validator(mode="after")
+    def _factors_are_numbers(self) -> "Train":
+        _ = self.lr_scales
+        return self
+
+    @property
+    def lr_scales(self) -> dict[str, float]:
+        """The factors of lr_scale, by part of the model."""
+        factors: dict[str, float] = {}
+        for entry in _entries(self.lr_scale):
+            part, _, text = (word.strip() for word in entry.partition("="))
+            try:
+                factor = float(text)
+            except ValueError:
+                factor = math.nan
+            if not part or not 0 < factor < math.inf:
+                raise ValueError(
+                    f"lr_scale: {entry!r} is not a part and a factor above 0, as in encoder=0.1"
+                )
+            if part in factors:
+                raise ValueError(f"lr_scale gives {part!r} two factors")
+            factors[part] = factor
+        return factors
+
+    @property
+    def frozen(self) -> list[str]:
+        """The parts of the model that do not learn."""
+        return _entries(self.freeze)
+
+
+def _entries(text: str) -> list[str]:
+    """What stands between commas."""
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 class Decode(Section):

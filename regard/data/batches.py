@@ -26,6 +26,10 @@ class Padded(NamedTuple):
         )
 
 
+TARGETS = "targets"
+"""The name of the loss of a task that has only one; a batch gives its counts by such names."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Source and target, padded at the end; the target as it goes in and as it should come out.
@@ -42,6 +46,11 @@ class Batch:
     """How many tokens of each source are real."""
     target_lengths: Int[Tensor, "B"]
     """How many tokens of each target are real."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many targets each loss has, by its name."""
+        return {TARGETS: self.tokens}
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.data.batches import TARGETS
 from regard.data.records import read_text
 from regard.data.source import Source
 from regard.data.tokenizer import OURS, SpecialIds
@@ -43,6 +44,11 @@ class TextBatch:
     lengths: Int[Tensor, "B"]
     """How many tokens of each row are real."""
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many targets each loss has, by its name."""
+        return {TARGETS: self.tokens}
+
     def to(self, device: torch.device) -> "TextBatch":
         return TextBatch(
             self.source.to(device, non_blocking=True),
@@ -51,6 +57,12 @@ class TextBatch:
             self.first,
             self.lengths.to(device, non_blocking=True),
         )
+
+    def rows(self, which: slice) -> "TextBatch":
+        """Some of its rows; the batches that follow go on with the same ones."""
+        lengths = self.lengths[which]
+        tokens = int(lengths.sum())
+        return TextBatch(self.source[which], self.target[which], tokens, self.first, lengths)
 
     def shares(self, count: int) -> "list[TextBatch]":
         """Itself: what one batch leaves for the next is of all its rows."""

@@ -23,6 +23,8 @@ from regard.tasks import TASKS, Task
 from regard.training.averages import MovingAverage, Snapshots
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
 from regard.training.checkpoint import load_checkpoint
+from regard.training.gradients import make_gradients
+from regard.training.groups import describe_groups, freeze
 from regard.training.loop import Loop, Progress, Stop
 from regard.training.optimisers import make_optimiser
 from regard.training.progress import ShowProgress
@@ -81,7 +83,10 @@ def train(
             metadata=task.identity,
             average=MovingAverage(model, config.train.ema) if config.train.ema else None,
         )
-        if config.train.shares > loop.shares:
+        groups = describe_groups(model, config.train.lr_scales)
+        if groups is not None:
+            told(groups)
+        if config.train.shares > 1 and not engine.shares_out:
             told(
                 f"train.shares={config.train.shares} is for a CPU without --compile: batches stay "
                 f"whole here, and dropout draws other numbers than it would there."
@@ -101,15 +106,20 @@ def train(
 def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
     """The loop that the configuration asks for, at its first step."""
     settings = config.train
+    freeze(model, settings.frozen)
     steps = settings.steps or task.steps(
         epochs=settings.epochs or 1, accumulate=settings.accumulate
     )
     return Loop(
         model,
         task.batches(),
-        task.loss,
+        make_gradients(task.loss, engine=engine, shares=settings.shares, seed=config.seed),
         make_optimiser(
-            model, name=settings.optimizer, lr=settings.lr, weight_decay=settings.weight_decay
+            model,
+            name=settings.optimizer,
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            lr_scale=settings.lr_scales,
         ),
         make_schedule(
             settings.schedule,
@@ -120,11 +130,8 @@ def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
             cycles=settings.cycles,
         ),
         steps,
-        engine=engine,
         accumulate=settings.accumulate,
-        shares=settings.shares if engine.shares_out else 1,
         clip=settings.clip,
-        seed=config.seed,
         progress=Progress(data=task.fingerprint, engine=str(engine)),
     )
 

@@ -3,10 +3,9 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
@@ -23,7 +22,7 @@ CPU = torch.device("cpu")
 class Engine:
     """How to run a model; none of this changes what is learned, up to rounding.
 
-    But for what dropout draws: that is another matter on each device, and in shares.
+    The exception is dropout: its random numbers differ between devices, and in shares.
     """
 
     device: torch.device = CPU
@@ -35,25 +34,26 @@ class Engine:
 
     @property
     def shares_out(self) -> bool:
-        """Whether threads may have a share of a batch each."""
+        """Whether the shares of a batch can be computed side by side in threads."""
         return self.device.type == "cpu" and not self.compiled
 
     def autocast(self, *, cached: bool = True) -> AbstractContextManager[Any]:
-        """Matrix products in bfloat16 where that is asked for; weights and sums stay float32.
+        """Matrix products in bfloat16 if the precision is bf16; weights and sums stay float32.
 
-        cached: a weight that is used often is cast once. The cache is of all threads together, and
-        the first to leave empties it: those that compute side by side do without.
+        cached: a weight that is used often is cast once. The cache is shared by all threads, and
+        the first to leave empties it: threads that compute side by side do without.
         """
         if self.precision == "fp32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=cached)
 
-    def callable(self, model: nn.Module) -> Callable[..., Any]:
+    def callable(self, model: nn.Module) -> nn.Module:
         """The model as it is called in training: itself, or compiled for batches of any shape."""
         if not self.compiled:
             return model
         # With torch's own random numbers, so that dropout is the same as without compiling.
-        return torch.compile(model, dynamic=True, options={"fallback_random": True})
+        compiled = torch.compile(model, dynamic=True, options={"fallback_random": True})
+        return cast(nn.Module, compiled)
 
 
 def make_engine(

@@ -1,4 +1,4 @@
-"""RAM that runs out, said in a sentence; and freed buffers that are kept for the next step."""
+"""RAM: a sentence when it runs out, and freed buffers that are kept for the next step."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ import torch
 from regard.system.errors import UserError
 
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
-"""How torch says it on a GPU and on a CPU."""
+"""What torch says when memory runs out, on a GPU and on a CPU."""
 
 
 LEARNING = (

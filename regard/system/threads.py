@@ -1,4 +1,4 @@
-"""Threads that compute one thing each, side by side, and not all of them on one."""
+"""Threads that work side by side, each on a batch of its own."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 Mapped = Callable[..., Iterator[Any]]
-"""`map`, or what does the same."""
+"""`map`, or a function that does the same in threads."""
 
 
 @contextlib.contextmanager
 def side_by_side(count: int) -> Iterator[Mapped]:
-    """`map`, by up to so many threads, which share out what torch may use; answers come in order.
+    """`map` in at most `count` threads, which divide torch's threads; results come in order.
 
-    Small products are not worth sharing: of the time that one thread took to write a batch, two
-    that shared each product took 62%, and two with batches of their own 54%.
+    Small matrix products are not worth dividing: of the time that one thread took to generate a
+    batch, two that divided each product took 62%, and two with batches of their own 54%.
     """
     before = torch.get_num_threads()
     threads = min(count, before)

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate, dealt_out, padded
+from regard.data.batches import TARGETS, Collate, dealt_out, padded
 from regard.data.examples import Ids
 from regard.data.pairs import PairSource, listed_classes
 from regard.data.records import Fault, Row
@@ -27,7 +27,7 @@ from regard.tasks.pair_task import Encoded, PairTask, Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, read_lines
 from regard.tasks.task import VerifyInputs
-from regard.training.loop import Carried
+from regard.training.gradients import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 
 MAX_ROWS = 256
@@ -58,6 +58,11 @@ class ClassBatch:
     def tokens(self) -> int:
         """How many targets there are: one per row."""
         return len(self.classes)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many targets each loss has, by its name."""
+        return {TARGETS: self.tokens}
 
     def to(self, device: torch.device) -> "ClassBatch":
         return ClassBatch(

@@ -23,7 +23,7 @@ from regard.tasks.generating import after_prompt, generate
 from regard.tasks.prediction import GeneratedText, Prediction
 from regard.tasks.request import Answer, Request, read_lines, unknown_refusal, unknown_warning
 from regard.tasks.task import Task, VerifyInputs
-from regard.training.loop import Carried
+from regard.training.gradients import Carried
 from regard.training.loss import Sums, token_sums
 
 EVALUATED_CHUNK = 512

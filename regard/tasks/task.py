@@ -19,7 +19,8 @@ from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.request import Answer, Request
-from regard.training.loop import Batches, Carried
+from regard.training.gradients import Carried
+from regard.training.loop import Batches
 from regard.training.loss import Sums
 
 SHORT, LONG = 4, 24
@@ -126,8 +127,8 @@ class Task(ABC):
         """The summed loss over a batch's targets; carried: what the batch before left for it."""
 
     def means(self, sums: Sums) -> dict[str, float]:
-        """Loss and share of right answers, by the names of their metrics."""
-        return {"loss": sums.mean_loss, self.ACCURACY: sums.accuracy}
+        """Loss and fraction of right answers, by the names of their metrics."""
+        return sums.means(self.ACCURACY)
 
     @abstractmethod
     def evaluate(

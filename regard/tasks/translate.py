@@ -27,7 +27,7 @@ from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, count_read, read_lines
 from regard.tasks.task import VerifyInputs
 from regard.tasks.translator import Translation, Translator, count_generated
-from regard.training.loop import Carried
+from regard.training.gradients import Carried
 from regard.training.loss import Sums, count_correct, token_sums
 from regard.training.r_drop import r_drop
 
@@ -137,7 +137,7 @@ class Translate(PairTask):
         targets, padding = batch.target_out, self.target_tokenizer.special.ignored
         loss = r_drop(logits, targets, alpha=alpha, smoothing=smoothing, padding=padding)
         correct = count_correct(logits[: len(targets)], targets, padding=padding)
-        return Sums(loss, batch.tokens, correct)
+        return Sums.of(loss, batch.tokens, correct)
 
     def sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
         return token_sums(

@@ -1,4 +1,4 @@
-"""Averages of weights: a moving one while training, and one of several evaluations at its end."""
+"""Averages of weights: a moving one while training, and one over several evaluations at its end."""
 
 import contextlib
 from collections.abc import Iterator
@@ -36,15 +36,15 @@ class MovingAverage:
     def in_place(self, model: nn.Module) -> Iterator[None]:
         """The model with the averaged weights in place of its own."""
         own = {name: value.clone() for name, value in weights(model).items()}
-        put(model, self.tensors)
+        set_weights(model, self.tensors)
         try:
             yield
         finally:
-            put(model, own)
+            set_weights(model, own)
 
 
-def put(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Give a model these weights."""
+def set_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy these tensors, by name, into the weights of a model."""
     for name, value in weights(model).items():
         value.copy_(tensors[name])
 
@@ -53,8 +53,8 @@ def put(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 class Snapshots:
     """The weights of some evaluations, `directory/step-N.safetensors`: the last ones or the best.
 
-    Their mean is often better than any of them (Vaswani et al. 2017, §6.1, take the last ones).
-    Which they are stands in the loop's progress, so that a resumed run keeps the same.
+    Their mean is often better than any of them (Vaswani et al. 2017, §6.1, average the last ones).
+    The loop's progress lists them, so that a resumed run keeps the same.
     """
 
     directory: Path
@@ -63,24 +63,32 @@ class Snapshots:
     metadata: dict[str, str]
 
     def take(self, loop: Loop, rank: list[float]) -> None:
-        """Keep the weights of this step, then no more than are wanted; a higher rank is better."""
+        """Keep the weights of this step and forget those past `count`; a higher rank is better."""
         step = loop.progress.step
-        with saying_what_failed(self.directory):
-            self.directory.mkdir(exist_ok=True)
-        with writing(self._file(step)) as aside:
-            write_tensors(aside, weights(loop.model), metadata=self.metadata)
+        if loop.world.writes:
+            self._write(loop)
         kept = [*loop.progress.snapshots, [float(step), *rank]]
         if self.choice == "best":
             kept.sort(key=lambda snapshot: snapshot[1:])
         loop.progress.snapshots = kept[-self.count :]
-        for old, *_ in kept[: -self.count]:
-            self._file(int(old)).unlink(missing_ok=True)
+        if loop.world.writes:
+            for old, *_ in kept[: -self.count]:
+                self._file(int(old)).unlink(missing_ok=True)
+
+    def _write(self, loop: Loop) -> None:
+        with saying_what_failed(self.directory):
+            self.directory.mkdir(exist_ok=True)
+        with writing(self._file(loop.progress.step)) as aside:
+            write_tensors(aside, weights(loop.model), metadata=self.metadata)
 
     def mean(self, loop: Loop) -> dict[str, Tensor]:
-        """Σ w / k over the weights that were kept."""
-        found = [read_tensors(self._file(int(step)))[0] for step, *_ in loop.progress.snapshots]
+        """Σ w / k over the k snapshots; a frozen weight is left as it is, without rounding."""
+        snapshots = [read_tensors(self._file(int(step)))[0] for step, *_ in loop.progress.snapshots]
         return {
-            name: torch.stack([tensors[name] for tensors in found]).mean(dim=0) for name in found[0]
+            name: torch.stack([tensors[name] for tensors in snapshots]).mean(dim=0)
+            if parameter.requires_grad
+            else parameter.data
+            for name, parameter in loop.model.named_parameters()
         }
 
     def _file(self, step: int) -> Path:

@@ -1,9 +1,10 @@
-"""What happens beside the loop: evaluate, keep the best, save, stop."""
+"""Callbacks of the loop: evaluate, keep the best weights, save, stop."""
 
 import contextlib
 import json
 import math
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from regard.config import METRICS
 from regard.system.errors import UserError
 from regard.system.files import append_line
-from regard.training.averages import MovingAverage, Snapshots, put
+from regard.training.averages import MovingAverage, Snapshots, set_weights
 from regard.training.checkpoint import save_checkpoint
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
@@ -21,18 +22,20 @@ from regard.training.loss import Sums
 
 @dataclass
 class Evaluate:
-    """Every so many updates, and at the end: a score, a line in metrics.jsonl, best weights."""
+    """Evaluate every so many updates and at the end: a line in metrics.jsonl, the best weights."""
 
     every: int
     metric: str
-    scores: Callable[[], dict[str, float]]
+    evaluate: Callable[[], dict[str, float]]
+    """The metrics on valid."""
     means: Callable[[Sums], dict[str, float]]
     save_best: Callable[[], None]
     log: Path
     patience: int | None = None
     average: MovingAverage | None = None
     snapshots: Snapshots | None = None
-    told: Callable[[dict[str, Any]], None] = lambda line: None
+    report: Callable[[dict[str, Any]], None] = lambda line: None
+    """Called with every line that is written."""
 
     def after_step(self, loop: Loop) -> None:
         progress = loop.progress
@@ -46,7 +49,7 @@ class Evaluate:
         loop.model.train()
 
     def _evaluate(self, loop: Loop) -> None:
-        progress, valid = loop.progress, self.scores()
+        progress, valid = loop.progress, self.evaluate()
         if not math.isfinite(valid["loss"]):
             raise UserError(
                 f"The loss on valid is {valid['loss']} after step {progress.step}: the weights are "
@@ -58,15 +61,15 @@ class Evaluate:
         better = progress.best is None or rank > progress.best
         if better:
             progress.best, progress.since_best = rank, 0
-            self.save_best()
+            self._save_best(loop)
         else:
             progress.since_best += 1
-        self._write(loop, train=self.means(loop.take_seen()), valid=valid, best=better)
+        self._write(loop, train=self.means(progress.take_sums()), valid=valid, best=better)
         if self.patience is not None and progress.since_best >= self.patience:
             loop.stop = Stop(f"no better {self.metric} in {self.patience} evaluations")
 
     def _rank(self, valid: dict[str, float]) -> list[float]:
-        """Higher is better; of two equal scores, the lower loss."""
+        """Higher is better; of two equal values of the metric, the lower loss."""
         return [METRICS[self.metric].gain(valid[self.metric]), -valid["loss"]]
 
     def _write(self, loop: Loop, **more: Any) -> None:
@@ -77,27 +80,32 @@ class Evaluate:
             "seconds": round(loop.progress.seconds, 3),
             **more,
         }
-        append_line(self.log, json.dumps(line))
-        self.told(line)
+        if loop.world.writes:
+            append_line(self.log, json.dumps(line))
+            self.report(line)
+
+    def _save_best(self, loop: Loop) -> None:
+        if loop.world.writes:
+            self.save_best()
 
     def average_at_the_end(self, loop: Loop) -> None:
-        """Score the mean of the snapshots too; if it is the best yet, it is what is kept."""
+        """Evaluate the mean of the snapshots too; if it is the best so far, it is kept."""
         kept = loop.progress.snapshots
         if self.snapshots is None or len(kept) < 2:
             return
-        put(loop.model, self.snapshots.mean(loop))
+        set_weights(loop.model, self.snapshots.mean(loop))
         loop.model.eval()
-        valid = self.scores()
+        valid = self.evaluate()
         better = loop.progress.best is None or self._rank(valid) > loop.progress.best
         if better:
-            self.save_best()
+            self._save_best(loop)
         steps = [int(step) for step, *_ in kept]
         self._write(loop, train={}, valid=valid, best=better, averaged=steps)
 
 
 @dataclass
 class SaveCheckpoints:
-    """Every so many updates, at the end, and before stopping for whatever reason."""
+    """Save a checkpoint every so many updates, at the end, and before stopping for any reason."""
 
     directory: Path
     every: int
@@ -111,12 +119,14 @@ class SaveCheckpoints:
             self.save(loop)
 
     def save(self, loop: Loop) -> None:
+        if not loop.world.writes:
+            return
         save_checkpoint(
             self.directory,
             loop.progress.step,
             model=loop.model,
             optimiser=loop.optimiser,
-            beside={"carried": loop.carried}
+            extra={"carried": loop.carried}
             | ({} if self.average is None else {"average": self.average.tensors}),
             progress=asdict(loop.progress),
             metadata=self.metadata,
@@ -126,13 +136,17 @@ class SaveCheckpoints:
 
 @dataclass
 class StopOnSignal:
-    """SIGINT and SIGTERM end the run after the present update; a second one ends it at once."""
+    """SIGINT and SIGTERM end the run after the present update; a second one ends it at once.
+
+    Python allows signal handlers in the main thread alone: in another, signals are left to it.
+    """
 
     received: signal.Signals | None = None
     _before: dict[int, Any] = field(default_factory=dict)
 
     def __enter__(self) -> "StopOnSignal":
-        for number in (signal.SIGINT, signal.SIGTERM):
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        for number in (signal.SIGINT, signal.SIGTERM) if in_main_thread else ():
             self._before[number] = signal.signal(number, self._receive)
         return self
 

@@ -16,10 +16,10 @@ from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"
 FILES = ("model.safetensors", "optimizer.safetensors", "progress.json")
-"""What every checkpoint has; whatever else there is stands in its manifest."""
+"""The files of every checkpoint; its manifest lists whatever else there is."""
 
-Beside = dict[str, dict[str, Tensor]]
-"""More tensors that a run needs, by name: each name a file."""
+Extra = dict[str, dict[str, Tensor]]
+"""More tensors that a run needs, by name; each name is a file."""
 
 
 def save_checkpoint(
@@ -28,7 +28,7 @@ def save_checkpoint(
     *,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
-    beside: Beside,
+    extra: Extra,
     progress: dict[str, Any],
     metadata: dict[str, str],
     keep: int,
@@ -43,18 +43,18 @@ def save_checkpoint(
         aside.mkdir()
         write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
         write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
-        for name, tensors in beside.items():
+        for name, tensors in extra.items():
             write_tensors(aside / f"{name}.safetensors", tensors)
         write_json(aside / "progress.json", progress)
         write_json(aside / MANIFEST, {path.name: sha256(path) for path in sorted(aside.iterdir())})
-    for old in sorted(found_steps(directory))[:-keep]:
+    for old in sorted(saved_steps(directory))[:-keep]:
         shutil.rmtree(directory / f"step-{old}", ignore_errors=True)
 
 
-def found_steps(directory: Path) -> list[int]:
+def saved_steps(directory: Path) -> list[int]:
     """The steps that have a checkpoint here."""
-    found = (re.fullmatch(r"step-(\d+)", path.name) for path in directory.glob("step-*"))
-    return [int(match[1]) for match in found if match]
+    matches = (re.fullmatch(r"step-(\d+)", path.name) for path in directory.glob("step-*"))
+    return [int(match[1]) for match in matches if match]
 
 
 def load_checkpoint(
@@ -63,13 +63,13 @@ def load_checkpoint(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     metadata: dict[str, str],
-) -> tuple[dict[str, Any], Beside]:
-    """Put the newest checkpoint into model and optimiser; its progress, and what stands beside."""
-    steps = sorted(found_steps(directory))
+) -> tuple[dict[str, Any], Extra]:
+    """Put the newest checkpoint into model and optimiser; its progress and extra tensors."""
+    steps = sorted(saved_steps(directory))
     if not steps:
         raise UserError(
             f"There is no checkpoint in {directory} to resume from. Train into another --out, or "
-            f"remove the run and train it anew."
+            f"remove the run and train it again."
         )
     newest = directory / f"step-{steps[-1]}"
     names = _checked(newest, earlier=steps[:-1])
@@ -81,10 +81,8 @@ def load_checkpoint(
         restore_optimiser(optimiser, model, state)
     except ValueError as error:
         raise UserError(f"{newest / 'optimizer.safetensors'} does not fit: {error}.") from None
-    beside = {
-        Path(name).stem: read_tensors(newest / name)[0] for name in names if name not in FILES
-    }
-    return json.loads((newest / "progress.json").read_text(encoding="utf-8")), beside
+    extra = {Path(name).stem: read_tensors(newest / name)[0] for name in names if name not in FILES}
+    return json.loads((newest / "progress.json").read_text(encoding="utf-8")), extra
 
 
 def _checked(checkpoint: Path, *, earlier: list[int]) -> list[str]:
@@ -103,7 +101,7 @@ def _checked(checkpoint: Path, *, earlier: list[int]) -> list[str]:
         way_on = (
             f"Remove that folder to go on from step {earlier[-1]}."
             if earlier
-            else "There is no earlier one: train the run anew."
+            else "There is no earlier one: train the run again."
         )
         raise UserError(
             f"{checkpoint} is damaged: {faulty[0]} is not what was saved there. {way_on}"

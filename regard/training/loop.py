@@ -1,36 +1,22 @@
-"""The training loop: for each batch, loss, backward, clip, step. All else is a callback."""
+"""The training loop: gradient, clip, learning rate, step. All else is a callback."""
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.nn.randomness import drawing_from
+from regard.data.batches import TARGETS
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
-from regard.system.threads import Mapped, side_by_side
-from regard.training.loss import Sums
+from regard.system.ranks import World
+from regard.training.gradients import Carried, TrainingBatch, WholeBatch, check_finite
+from regard.training.loss import Sum, Sums
 from regard.training.schedules import Schedule
-
-
-@runtime_checkable
-class TrainingBatch(Protocol):
-    """A batch that can be moved, and knows how many targets it holds."""
-
-    @property
-    def tokens(self) -> int: ...
-
-    def to(self, device: torch.device) -> "TrainingBatch": ...
-
-    def shares(self, count: int) -> Sequence["TrainingBatch"]:
-        """Its rows in up to so many batches; itself alone, if they cannot be parted."""
-        ...
 
 
 @runtime_checkable
@@ -42,15 +28,8 @@ class Batches(Protocol):
     def count(self, number: int) -> int: ...
 
     def largest(self, number: int) -> dict[str, Any]:
-        """The batches of an epoch that may take the most memory, by what to call them."""
+        """The batches of an epoch that may take the most memory, by their sizes in words."""
         ...
-
-
-Carried = dict[str, Tensor]
-"""What one batch leaves for the next, such as the state of a recurrent network in mid-text."""
-
-LossFunction = Callable[[Callable[..., Any], Any, Carried], Sums]
-"""(model, batch, carried) -> sums over the batch's targets; it may change what is carried."""
 
 
 @dataclass
@@ -68,14 +47,31 @@ class Progress:
     """Evaluations since then."""
     snapshots: list[list[float]] = field(default_factory=list)
     """Evaluations whose weights are kept to be averaged: the step of each, and its rank."""
-    seen: dict[str, float] = field(default_factory=dict)
-    """Sums over the training batches since the last evaluation."""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """Sums over the training batches since the last evaluation, by the name of their loss."""
     seconds: float = 0.0
-    """Spent training."""
+    """How long training took so far."""
     data: str = ""
     """The fingerprint of what is trained on."""
     engine: str = ""
     """Where and how it was computed."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seen.get("tokens"), int):  # saved when losses had no names
+            count = self.seen.pop("tokens")
+            self.seen = {TARGETS: {"count": count, **self.seen}}
+
+    def add(self, sums: Sums) -> None:
+        """Add the sums of an update to those since the last evaluation."""
+        self.seen = {name: asdict(part) for name, part in (self._sums() + sums).items()}
+
+    def take_sums(self) -> Sums:
+        """The sums over the training batches since this was last called."""
+        sums, self.seen = self._sums(), {}
+        return sums
+
+    def _sums(self) -> Sums:
+        return Sums({name: Sum(**numbers) for name, numbers in self.seen.items()})
 
 
 @dataclass(frozen=True)
@@ -89,44 +85,59 @@ class Stop:
 
 @runtime_checkable
 class Callback(Protocol):
-    """Something that happens besides: `after_step` is called once an update."""
+    """Something that happens beside the loop: `after_step` is called after every update."""
 
     def after_step(self, loop: "Loop") -> None: ...
 
 
 @dataclass
 class Loop:
-    """One loop for every task. It is handed a model and a loss, and knows neither."""
+    """One loop for every task: gradient, clip, learning rate, step. It knows no model and no loss.
+
+    Whatever else happens, such as evaluating and saving, is a callback.
+    """
 
     model: nn.Module
     batches: Batches
-    loss: LossFunction
+    gradients: WholeBatch
+    """How the gradient of an update is made."""
     optimiser: torch.optim.Optimizer
     schedule: Schedule
     steps: int
-    engine: Engine = field(default_factory=Engine)
     accumulate: int = 1
-    shares: int = 1
-    """Into how many a batch is parted, each for a thread of its own."""
-    mapped: Mapped = map
-    """How the shares of a batch are gone through: one after another, or side by side."""
+    """How many batches make one update."""
     clip: float = 0.0
-    seed: int = 0
+    """The largest gradient norm; 0 does not clip."""
     callbacks: Sequence[Callback] = ()
     progress: Progress = field(default_factory=Progress)
     carried: Carried = field(default_factory=dict)
     stop: Stop | None = None
     """Set by a callback to end the run after this step."""
     latest: Sums = field(default_factory=Sums)
-    """Of the last update."""
+    """The sums of the last update."""
     gradient_norm: float = 0.0
+
+    @property
+    def engine(self) -> Engine:
+        """Where and how the numbers are computed."""
+        return self.gradients.engine
+
+    @property
+    def world(self) -> World:
+        """Which of the processes that train together this is."""
+        return self.gradients.world
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the last update, where no lr_scale changes it."""
+        return self.schedule(max(1, self.progress.step))
 
     def run(self) -> None:
         """Train until the last step, or until a callback gives a reason to stop."""
         model = self.engine.callable(self.model)
         batches = self._batches()
         self.model.train()
-        with self.sharing():
+        with self.gradients.ready():
             while self.progress.step < self.steps and self.stop is None:
                 began = time.perf_counter()
                 self.update(model, dict(next(batches) for _ in range(self.accumulate)))
@@ -134,131 +145,55 @@ class Loop:
                 for callback in self.callbacks:
                     callback.after_step(self)
 
-    def update(self, model: Callable[..., Any], batches: dict[str, TrainingBatch]) -> None:
-        """One update: the gradient of Σ loss / Σ tokens over these batches together.
+    def update(self, model: nn.Module, batches: dict[str, TrainingBatch]) -> None:
+        """One update from the gradient of these batches together.
 
-        Divided once, by the count of them all: one batch of 16 and four of 4 are the same update.
-        Batches come with the name of their place, to be named if one goes wrong.
+        Batches come with the name of their place, by which they are called if one goes wrong.
         """
-        number = self.progress.step + 1
-        torch.manual_seed(_mixed(self.seed, number))  # dropout: a function of (seed, step)
-        tokens = sum(batch.tokens for batch in batches.values())
-        total = Sums()
-        for order, (place, batch) in enumerate(batches.items()):
-            with naming_the_batch(place):
-                total = total + self._learn(
-                    model, batch, self.carried, tokens=tokens, place=place, order=order
-                )
-        limit = self.clip or math.inf
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        self.gradient_norm = float(norm)
-        if not math.isfinite(self.gradient_norm):
-            self._refuse("gradient norm", self.gradient_norm, " and ".join(batches))
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.schedule(number)
+        step = self.progress.step + 1
+        sums = self.gradients.add(model, batches, self.carried, step=step)
+        self._clip(step, place=" and ".join(batches))
+        self._set_learning_rate(self.schedule(step))
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-        self.progress.step = number
-        self.latest = total
-        self._remember(total)
+        self.progress.step = step
+        self.latest = sums
+        self.progress.add(sums)
 
-    def _learn(
-        self,
-        model: Callable[..., Any],
-        batch: TrainingBatch,
-        carried: Carried,
-        *,
-        tokens: int,
-        place: str,
-        order: int = 0,
-    ) -> Sums:
-        """Add the gradient of a batch's loss / tokens to what is there; its sums.
+    def _clip(self, step: int, *, place: str) -> None:
+        """Scale the gradient down to the largest norm allowed; refuse one that is not finite."""
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.clip or math.inf)
+        self.gradient_norm = float(norm)
+        check_finite("gradient norm", self.gradient_norm, step=step, place=place)
 
-        order: which batch of the update it is.
-        """
-        shares = [batch] if self.shares == 1 else batch.shares(self.shares)
-        if len(shares) == 1:
-            loss, sums = self._checked(model, batch, carried, place)
-            (loss / tokens).backward()
-            return sums
-        learned = [one for one in self.model.parameters() if one.requires_grad]
-        step = self.progress.step + 1
-        numbers = range(1 + order * self.shares, 1 + order * self.shares + len(shares))
-
-        def of_share(share: TrainingBatch, number: int) -> tuple[Sequence[Tensor | None], Sums]:
-            drawn = torch.Generator().manual_seed(_mixed(self.seed, step, number))
-            with drawing_from(drawn):
-                loss, sums = self._checked(model, share, {}, place)
-            return torch.autograd.grad(loss / tokens, learned, allow_unused=True), sums
-
-        total = Sums()
-        for gradients, sums in self.mapped(of_share, shares, numbers):
-            for parameter, gradient in zip(learned, gradients, strict=True):
-                if gradient is not None:
-                    before = parameter.grad
-                    parameter.grad = gradient if before is None else before + gradient
-            total = total + sums
-        return total
-
-    @contextlib.contextmanager
-    def sharing(self) -> Iterator[None]:
-        """Meanwhile the shares of a batch are computed side by side, a thread each.
-
-        Their gradients are added up in order, and each draws random numbers of its own: so one
-        after another they come to the same.
-        """
-        with side_by_side(self.shares) as self.mapped:
-            try:
-                yield
-            finally:
-                self.mapped = map
-
-    def _checked(
-        self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried, place: str
-    ) -> tuple[Tensor, Sums]:
-        """The loss, if it is a number, and the sums with its value."""
-        loss, sums = self._loss(model, batch, carried)
-        sums.loss = loss.item()
-        if not math.isfinite(sums.loss):
-            self._refuse("loss", sums.loss, place)
-        return loss, sums
-
-    def _loss(
-        self, model: Callable[..., Any], batch: TrainingBatch, carried: Carried
-    ) -> tuple[Tensor, Sums]:
-        with self.engine.autocast(cached=self.shares == 1):
-            sums = self.loss(model, batch.to(self.engine.device), carried)
-        assert isinstance(sums.loss, Tensor)
-        return sums.loss, sums
+    def _set_learning_rate(self, rate: float) -> None:
+        """Give every group of weights scale × rate."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = group.get("lr_scale", 1.0) * rate
 
     def probe(self) -> None:
         """Go forward and back on the largest batches once, to see now if there is memory for them.
 
-        Beside what the optimiser will keep, which a step of no length makes it allocate. Nothing
-        comes of it: all is dropped, and every update seeds its own randomness.
+        The optimiser's state is there meanwhile: a step of length 0 allocates it. Nothing comes of
+        it: all is dropped, and every update seeds its own randomness.
         """
         self.model.train()
-        for place, batch in self.batches.largest(self.progress.epoch).items():
-            self._probe(place, batch)
+        for size, batch in self.batches.largest(self.progress.epoch).items():
+            self._probe(f"the largest batch ({size})", batch)
 
     def _probe(self, place: str, batch: TrainingBatch) -> None:
-        with naming_the_batch(f"the largest batch ({place})"):
+        with naming_the_batch(place):
+            self._set_learning_rate(0.0)
             for group in self.optimiser.param_groups:
-                group["lr"] = 0.0
                 for parameter in group["params"]:
                     parameter.grad = torch.zeros_like(parameter)
             self.optimiser.step()
-            if self.accumulate == 1:  # otherwise a batch finds the gradients of the one before it
+            if self.accumulate == 1:  # otherwise a batch meets the gradients of the one before it
                 self.optimiser.zero_grad(set_to_none=True)
-            with self.sharing():
-                self._learn(self.model, batch, {}, tokens=batch.tokens, place=place)
+            with self.gradients.ready():
+                self.gradients.add(self.model, {place: batch}, {}, step=self.progress.step + 1)
         self.optimiser.zero_grad(set_to_none=True)
         self.optimiser.state.clear()
-
-    @property
-    def learning_rate(self) -> float:
-        """Of the last update."""
-        return self.schedule(max(1, self.progress.step))
 
     def _batches(self) -> Iterator[tuple[str, Any]]:
         """Batches without end and their places, from where progress stands, which keeps count."""
@@ -270,25 +205,3 @@ class Loop:
                 raise UserError("There is nothing to train on: the training data is empty.")
             self.progress.epoch += 1
             self.progress.batch = 0
-
-    def _remember(self, sums: Sums) -> None:
-        seen = self.progress.seen
-        for name, value in asdict(sums).items():
-            seen[name] = seen.get(name, 0) + value
-
-    def take_seen(self) -> Sums:
-        """Sums over the training batches since this was last asked."""
-        seen, self.progress.seen = self.progress.seen, {}
-        return Sums(seen.get("loss", 0.0), int(seen.get("tokens", 0)), int(seen.get("correct", 0)))
-
-    def _refuse(self, what: str, value: float, place: str) -> None:
-        raise UserError(
-            f"The {what} is {value} at step {self.progress.step + 1} ({place}). Nothing was "
-            f"updated by it. Try a lower train.lr, a longer train.warmup, or train.clip."
-        )
-
-
-def _mixed(seed: int, step: int, share: int = 0) -> int:
-    """One number for (seed, step, share), spread so that neighbours do not overlap."""
-    spread = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-    return sum(one * by for one, by in zip((seed, step, share), spread, strict=True)) % 2**63

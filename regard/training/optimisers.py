@@ -1,28 +1,42 @@
 """Adam and AdamW, fused, and Muon; their state as named tensors."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.nn.blocks import BlockLinear
+from regard.training.groups import lr_scales
 from regard.training.muon import Muon
 
 
 def make_optimiser(
-    model: nn.Module, *, name: str, lr: float, weight_decay: float = 0.0
+    model: nn.Module,
+    *,
+    name: str,
+    lr: float,
+    weight_decay: float = 0.0,
+    lr_scale: Mapping[str, float] | None = None,
 ) -> torch.optim.Optimizer:
     """Adam(β 0.9 and 0.98, ε 1e-9) as in Vaswani et al. 2017, §5.3; AdamW decays matrices alone.
+
+    Frozen weights are left out. The groups have an `lr_scale`, by which the loop multiplies the
+    learning rate of the schedule: lr_scale gives it for parts of the model, and it is 1 elsewhere.
 
     Muon moves the matrices of linear maps, a classifier's last one among them; embeddings, the
     projection to a vocabulary, recurrent weights and all else are AdamW's.
     """
-    matrices = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.requires_grad and p.dim() < 2]
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},  # biases and norms have no size to keep down
-    ]
+    scales = lr_scales(model, lr_scale or {})
+    groups = []
+    for scale in sorted(set(scales.values())):
+        weights = [weight for weight in scales if scales[weight] == scale]
+        matrices = [weight for weight in weights if weight.dim() >= 2]
+        vectors = [weight for weight in weights if weight.dim() < 2]
+        groups += [
+            {"params": matrices, "weight_decay": weight_decay, "lr_scale": scale},
+            {"params": vectors, "weight_decay": 0.0, "lr_scale": scale},  # biases and norms
+        ]
     adam: dict[str, Any] = {"lr": lr, "betas": (0.9, 0.98), "eps": 1e-9, "fused": True}
     if name == "muon":
         blocks = {
@@ -36,7 +50,7 @@ def make_optimiser(
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """Its state as `parameter/name` tensors, which safetensors can hold."""
+    """The state of an optimiser as `parameter/name` tensors, which safetensors can hold."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
         f"{names[parameter]}/{key}": value
@@ -48,8 +62,12 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
 def restore_optimiser(
     optimiser: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]
 ) -> None:
-    """Put back what `optimiser_tensors` took out; a ValueError if it is another model's."""
-    parameters = dict(model.named_parameters())
+    """Put back what `optimiser_tensors` returned; a ValueError if it is another model's.
+
+    There must be a state for each weight that is trained, and for no other.
+    """
+    trained = {weight for group in optimiser.param_groups for weight in group["params"]}
+    parameters = {name: weight for name, weight in model.named_parameters() if weight in trained}
     turned = optimiser.blocks if isinstance(optimiser, Muon) else {}
     expected = {
         f"{name}/{key}"

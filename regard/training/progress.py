@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from regard.training.loop import Loop
 
 PLAIN_SECONDS = 10.0
-"""Between plain lines."""
+"""How often a plain line is printed."""
 
 
 class _Screen(Console):
@@ -21,7 +21,7 @@ class _Screen(Console):
 
 
 class ShowProgress:
-    """Loss, accuracy, learning rate, tokens a second and time left, while a loop runs."""
+    """Losses, accuracies, learning rate, tokens per second and time left, while a loop runs."""
 
     def __init__(self, *, steps: int, done: int = 0) -> None:
         self._console = _Screen(stderr=True, highlight=False)
@@ -69,18 +69,19 @@ class ShowProgress:
             )
 
     def evaluated(self, line: dict[str, Any]) -> None:
-        """A line on an evaluation, which stays on the screen."""
-        scores = "  ".join(f"{name} {value:.4f}" for name, value in line["valid"].items())
+        """Print a line about an evaluation, which stays on the screen."""
+        metrics = "  ".join(f"{name} {value:.4f}" for name, value in line["valid"].items())
         which = f"step {line['step']}"
         if "averaged" in line:
             which = f"the mean of steps {', '.join(map(str, line['averaged']))}"
-        self._print(f"{which}  valid: {scores}{'  (best)' if line['best'] else ''}")
+        self._print(f"{which}  valid: {metrics}{'  (best)' if line['best'] else ''}")
 
     def _line(self, loop: Loop) -> str:
-        return (
-            f"loss {loop.latest.mean_loss:.4f} accuracy {loop.latest.accuracy:.3f} "
-            f"lr {loop.learning_rate:.1e} {self._speed:,.0f} tokens/s"
+        metrics = " ".join(
+            f"{name} {value:.4f}" if name.endswith("loss") else f"{name} {value:.3f}"
+            for name, value in loop.latest.means().items()
         )
+        return f"{metrics} lr {loop.learning_rate:.1e} {self._speed:,.0f} tokens/s"
 
     def _left(self, loop: Loop, now: float) -> str:
         made = loop.progress.step - self._first

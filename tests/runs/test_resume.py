@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.training.checkpoint import found_steps
+from regard.training.checkpoint import saved_steps
 
 SETTINGS = [
     "train.steps=120",
@@ -43,7 +43,7 @@ def start(folder: Path, out: str, settings: list[str], *, resume: bool = False) 
 def stop_after(process: subprocess.Popen, run: Path, step: int, how: signal.Signals) -> str:
     """Wait for a checkpoint of this step or a later one, then send the signal."""
     deadline = time.monotonic() + 120
-    while max(found_steps(run / "checkpoints"), default=0) < step:
+    while max(saved_steps(run / "checkpoints"), default=0) < step:
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -107,7 +107,7 @@ def test_ctrl_c_saves_the_step_it_was_at_and_says_how_to_go_on(tmp_path: Path) -
     told = process.communicate()[1]
     assert process.returncode == 130
     assert "Stopped by SIGINT; a checkpoint is saved. Go on with:" in told
-    step = max(found_steps(run / "checkpoints"))
+    step = max(saved_steps(run / "checkpoints"))
     assert step >= 30
     progress = json.loads((run / "checkpoints" / f"step-{step}" / "progress.json").read_text())
     assert progress["step"] == step

@@ -13,6 +13,7 @@ from regard.system.engine import make_engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
 from regard.tasks import Translate
+from regard.training.gradients import WholeBatch
 from regard.training.loop import Loop
 from tests.conftest import TINY
 
@@ -22,10 +23,10 @@ def test_memory_that_runs_out_is_found_before_anything_is_written(
 ) -> None:
     """The largest batch comes first; a batch that fails later is named by its place."""
 
-    def full(self, model, batch, carried):
+    def full(self, *arguments, **options):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
-    monkeypatch.setattr(Loop, "_loss", full)
+    monkeypatch.setattr(WholeBatch, "_forward", full)
     with pytest.raises(UserError, match=r"the largest batch \(\d+ rows of up to \d+ and \d+ tok"):
         train(config.load("sort", TINY), tmp_path / "run")
     assert not (tmp_path / "run").exists()

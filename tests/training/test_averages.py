@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 from regard.data.batches import BatchStream
 from regard.data.examples import InMemory
 from regard.system.tensors import weights
-from regard.training.averages import MovingAverage, Snapshots, put
+from regard.training.averages import MovingAverage, Snapshots, set_weights
 from regard.training.callbacks import Evaluate
+from regard.training.gradients import WholeBatch
 from regard.training.loop import Loop, Progress
 from regard.training.loss import Sums
 from tests.command import refused
@@ -18,11 +19,11 @@ from tests.command import refused
 
 def loop_at(step: int, value: float) -> Loop:
     model = torch.nn.Linear(1, 1)
-    put(model, {name: torch.full_like(old, value) for name, old in weights(model).items()})
+    set_weights(model, {name: torch.full_like(old, value) for name, old in weights(model).items()})
     return Loop(
         model,
         BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1),
-        lambda model, batch, carried: Sums(),
+        WholeBatch(lambda model, batch, carried: Sums()),
         torch.optim.SGD(model.parameters()),
         lambda step: 0.0,
         10,
@@ -36,7 +37,9 @@ def test_the_moving_average_by_hand_and_in_place() -> None:
     expected = 1.0
     for step, value in enumerate((3.0, -2.0, 7.0), start=1):
         loop.progress.step = step
-        put(loop.model, {name: torch.full_like(w, value) for name, w in average.tensors.items()})
+        set_weights(
+            loop.model, {name: torch.full_like(w, value) for name, w in average.tensors.items()}
+        )
         average.after_step(loop)
         decay = min(0.5, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * value

@@ -14,12 +14,13 @@ from regard.data.examples import InMemory
 from regard.runs.directory import read_metrics
 from regard.runs.run import Run
 from regard.runs.trainer import train
-from regard.system.engine import Engine, make_engine
+from regard.system.engine import make_engine
 from regard.system.errors import UserError
 from regard.system.files import sha256, write_text
 from regard.system.tensors import read_tensors, write_tensors
 from regard.training.callbacks import Evaluate
-from regard.training.checkpoint import FILES, found_steps, load_checkpoint, save_checkpoint
+from regard.training.checkpoint import FILES, load_checkpoint, save_checkpoint, saved_steps
+from regard.training.gradients import WholeBatch
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
 from tests.conftest import TINY
@@ -37,7 +38,7 @@ def test_a_run_directory_is_complete(tiny_run: Path) -> None:
         "checkpoints",
         "metrics.jsonl",
     }
-    assert sorted(found_steps(tiny_run / "checkpoints")) == [4, 6]
+    assert sorted(saved_steps(tiny_run / "checkpoints")) == [4, 6]
     lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [3, 6]
     assert {"lr", "train", "valid", "seconds", "epoch", "best"} <= lines[0].keys()
@@ -73,10 +74,10 @@ def test_patience_stops_early_and_a_resumed_run_stays_stopped(tmp_path: Path, me
     _, reason = trained(tmp_path / "run", *settings)
     assert reason is not None
     assert reason.reason == f"no better {metric} in 1 evaluations"
-    step = max(found_steps(tmp_path / "run" / "checkpoints"))
+    step = max(saved_steps(tmp_path / "run" / "checkpoints"))
     assert step < 50
     trained(tmp_path / "run", *settings, resume=True)
-    assert max(found_steps(tmp_path / "run" / "checkpoints")) == step
+    assert max(saved_steps(tmp_path / "run" / "checkpoints")) == step
 
 
 def test_epochs_are_counted_in_steps(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_epochs_are_counted_in_steps(tmp_path: Path) -> None:
         "train.batch_size=8",
     ]
     trained(tmp_path / "run", *settings, f"data.directory={tmp_path}")
-    assert max(found_steps(tmp_path / "run" / "checkpoints")) == 9
+    assert max(saved_steps(tmp_path / "run" / "checkpoints")) == 9
 
 
 @pytest.mark.parametrize("schedule", ["noam", "linear", "constant"])
@@ -121,11 +122,12 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_updates_nothing() -> None:
     loop = Loop(
         model,
         BatchStream(lambda epoch: InMemory([[4]] * 3, [[4]] * 3), seed=0, batch_size=1),
-        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum() * next(calls), 1, 0),
+        WholeBatch(
+            lambda model, batch, carried: Sums.of(model(torch.ones(1, 2)).sum() * next(calls), 1, 0)
+        ),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
         10,
-        engine=Engine(),
     )
     with pytest.raises(UserError, match=r"loss is nan at step 5 \(epoch 2, batch 2\)"):
         loop.run()
@@ -139,7 +141,11 @@ def test_the_batch_that_went_wrong_is_named_when_several_make_an_update() -> Non
     loop = Loop(
         model,
         BatchStream(lambda epoch: InMemory([[4]], [[4]]), seed=0, batch_size=1),
-        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum() * next(losses), 1, 0),
+        WholeBatch(
+            lambda model, batch, carried: Sums.of(
+                model(torch.ones(1, 2)).sum() * next(losses), 1, 0
+            )
+        ),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
         10,
@@ -162,7 +168,7 @@ def test_a_validation_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     loop = Loop(
         torch.nn.Linear(2, 2),
         BatchStream(lambda epoch: InMemory([[4]], [[4]]), seed=0, batch_size=1),
-        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
+        WholeBatch(lambda model, batch, carried: Sums.of(model(torch.ones(1, 2)).sum(), 1, 0)),
         torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0),
         lambda step: 0.0,
         3,
@@ -192,12 +198,12 @@ def test_the_best_weights_are_the_best_score_and_then_the_lower_loss(
         lambda sums: {},
         lambda: None,
         tmp_path / "log",
-        told=kept.append,
+        report=kept.append,
     )
     loop = Loop(
         model,
         BatchStream(lambda epoch: InMemory([[4]], [[4]]), seed=0, batch_size=1),
-        lambda model, batch, carried: Sums(model(torch.ones(1, 2)).sum(), 1, 0),
+        WholeBatch(lambda model, batch, carried: Sums.of(model(torch.ones(1, 2)).sum(), 1, 0)),
         torch.optim.SGD(model.parameters(), lr=0.0),
         lambda step: 0.0,
         3,
@@ -250,7 +256,7 @@ def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
         step,
         model=model,
         optimiser=optimiser,
-        beside={"carried": {"state.0": torch.ones(3)}},
+        extra={"carried": {"state.0": torch.ones(3)}},
         progress={"step": step},
         metadata={},
         keep=keep,
@@ -269,7 +275,7 @@ def load_newest(folder: Path) -> dict:
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     for step in (2, 10, 9, 30):
         checkpoint(tmp_path, step)
-    assert sorted(found_steps(tmp_path)) == [10, 30]
+    assert sorted(saved_steps(tmp_path)) == [10, 30]
     assert load_newest(tmp_path)["step"] == 30
 
 
@@ -288,7 +294,7 @@ def test_a_missing_manifest_or_checkpoint_is_refused(tmp_path: Path) -> None:
         load_newest(tmp_path)
     checkpoint(tmp_path, 1)
     (tmp_path / "step-1" / "manifest.json").unlink()
-    with pytest.raises(UserError, match=r"damaged: manifest.json .* train the run anew"):
+    with pytest.raises(UserError, match=r"damaged: manifest.json .* train the run again"):
         load_newest(tmp_path)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from regard.config import Config
 from regard.data.batches import collate
 from regard.tasks import Translate
+from regard.training.gradients import WholeBatch
 from regard.training.loop import Loop
 from regard.training.loss import Sums, cross_entropy, cross_entropy_reference
 
@@ -44,7 +45,7 @@ def test_padding_does_not_count() -> None:
 
 
 def test_sums_add_and_divide_once() -> None:
-    total = Sums(6.0, 2, 1) + Sums(torch.tensor(2.0), 6, torch.tensor(5))
+    total = Sums.of(6.0, 2, 1) + Sums.of(torch.tensor(2.0), 6, torch.tensor(5))
     assert (total.mean_loss, total.accuracy) == (1.0, 0.75)
 
 
@@ -62,7 +63,7 @@ def test_one_batch_of_16_equals_4_batches_of_4(pieces: int, smoothing: float) ->
     def after(parts: int) -> tuple[float, float, torch.Tensor]:
         model = task.build_model()
         optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
-        loop = Loop(model, task.batches(), task.loss, optimiser, lambda step: 1.0, 1)
+        loop = Loop(model, task.batches(), WholeBatch(task.loss), optimiser, lambda step: 1.0, 1)
         size = 16 // parts
         batches = [collate(rows[i : i + size], rows[i : i + size]) for i in range(0, 16, size)]
         loop.update(model, {str(place): batch for place, batch in enumerate(batches)})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import config
-from regard.data.batches import FEWEST_ROWS, collate
+from regard.data.batches import FEWEST_ROWS, TARGETS, collate
 from regard.data.text import TextBatch
 from regard.nn.dropout import dropout
 from regard.nn.randomness import drawing_from, generator
@@ -49,13 +49,14 @@ def test_texts_with_classes_are_shared_out_and_running_text_is_not() -> None:
     assert text.shares(2) == [text]
 
 
+SHARED = ["train.batch_size=64", "train.clip=0"]
+
+
 def loop_of(shares: int, *settings: str, engine: Engine | None = None) -> Loop:
-    resolved = config.load("sort", [*TINY, "train.batch_size=64", *settings])
+    resolved = config.load("sort", [*TINY, *SHARED, f"train.shares={shares}", *settings])
     task = TASKS["translate"](resolved)
     torch.manual_seed(1)
-    loop = _loop(resolved, task, task.build_model(), engine or Engine())
-    loop.shares, loop.clip = shares, 0.0
-    return loop
+    return _loop(resolved, task, task.build_model(), engine or Engine())
 
 
 def gradients(loop: Loop, *, together: int = 0) -> dict[str, torch.Tensor]:
@@ -65,16 +66,16 @@ def gradients(loop: Loop, *, together: int = 0) -> dict[str, torch.Tensor]:
     """
     batches = loop._batches()
     loop.model.train()
-    meet, loss = threading.Barrier(together or 1), loop.loss
+    meet, loss = threading.Barrier(together or 1), loop.gradients.loss
 
     def after_meeting(*arguments: Any) -> Any:
         meet.wait(timeout=60)
         return loss(*arguments)
 
     kept: dict[str, torch.Tensor] = {}
-    with loop.sharing():
+    with loop.gradients.ready():
         loop.update(loop.model, dict([next(batches)]))
-        loop.loss = after_meeting
+        loop.gradients.loss = after_meeting
         loop.optimiser.step = lambda: kept.update(  # type: ignore[method-assign]
             {name: value.grad.clone() for name, value in loop.model.named_parameters()}
         )
@@ -116,19 +117,19 @@ def test_shares_that_run_at_once_come_to_what_they_do_one_by_one(
 
 def test_every_share_of_every_batch_of_an_update_draws_its_own(two_threads) -> None:
     loop, drawn = loop_of(2), []
-    loss = loop.loss
+    loss = loop.gradients.loss
 
     def seen(*arguments: Any) -> Any:
         own = generator()
         drawn.append(torch.initial_seed() if own is None else own.initial_seed())
         return loss(*arguments)
 
-    loop.loss = seen
+    loop.gradients.loss = seen
     batches = loop._batches()
-    with loop.sharing():
+    with loop.gradients.ready():
         for _ in range(2):
             loop.update(loop.model, dict(next(batches) for _ in range(2)))
-        loop.shares = 1
+        loop.gradients.shares = 1
         loop.update(loop.model, dict([next(batches)]))
     assert len(drawn) == 9
     assert len(set(drawn)) == 9
@@ -154,18 +155,18 @@ def test_dropout_draws_from_the_generator_of_its_thread() -> None:
 )
 def test_a_fault_in_one_share_comes_out_in_a_sentence(fault: str, words: str, two_threads) -> None:
     loop = loop_of(2)
-    loss, first = loop.loss, threading.Lock()
+    loss, first = loop.gradients.loss, threading.Lock()
 
     def broken(*arguments: Any) -> Any:
         sums = loss(*arguments)
         if not first.acquire(blocking=False):  # the second share alone
             if fault == "memory":
                 raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-            sums.loss = sums.loss * torch.inf
+            sums[TARGETS].loss = sums[TARGETS].loss * torch.inf
         return sums
 
-    loop.loss = broken
-    with loop.sharing(), pytest.raises(UserError, match=words):
+    loop.gradients.loss = broken
+    with loop.gradients.ready(), pytest.raises(UserError, match=words):
         loop.update(loop.model, dict([next(loop._batches())]))
 
 
@@ -186,7 +187,7 @@ def test_an_engine_that_does_not_share_says_so(
 def test_the_probe_goes_by_shares_and_beside_the_state_of_muon(two_threads) -> None:
     loop = loop_of(2, "train.optimizer=muon", "train.accumulate=2")
     seen: list[int] = []
-    loss = loop.loss
+    loss = loop.gradients.loss
 
     def watched(model: Any, batch: Any, carried: Any) -> Any:
         seen.append(len(batch.source))
@@ -195,7 +196,7 @@ def test_the_probe_goes_by_shares_and_beside_the_state_of_muon(two_threads) -> N
         assert all("momentum_buffer" in s or "exp_avg" in s for s in loop.optimiser.state.values())
         return loss(model, batch, carried)
 
-    loop.loss = watched
+    loop.gradients.loss = watched
     loop.probe()
     assert seen == [32, 32]
     assert not loop.optimiser.state
