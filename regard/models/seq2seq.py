@@ -115,10 +115,11 @@ class AttentionSeq2Seq(nn.Module):
         source: Int[Tensor, "B S"],
         target: Int[Tensor, "B T"],
         *,
+        source_lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Scores after each target token, step by step: attention at t needs what t − 1 saw."""
-        state = self._read(source, trace=trace)
+        state = self._read(source, source_lengths, trace=trace)
         embedded = self._embed(target, trace=at(trace, "target_embedding"))  # B T D
         hidden: list[Tensor] = []
         seen: list[Trace] = []
@@ -140,9 +141,11 @@ class AttentionSeq2Seq(nn.Module):
         """Whether a step of training is given the model's own last token: drawn anew each time."""
         return bool(torch.rand((), generator=generator()) >= self.teacher_forcing)
 
-    def start(self, source: Int[Tensor, "B S"]) -> Seq2SeqState:
+    def start(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None
+    ) -> Seq2SeqState:
         """Read the source: the state before the first target token."""
-        return self._read(source)
+        return self._read(source, source_lengths)
 
     def step(
         self, tokens: Int[Tensor, "B"], state: Seq2SeqState
@@ -156,9 +159,17 @@ class AttentionSeq2Seq(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         return self.dropout(self.target_embedding(tokens, trace=trace))
 
-    def _read(self, source: Int[Tensor, "B S"], *, trace: Trace | None = None) -> Seq2SeqState:
+    def _read(
+        self,
+        source: Int[Tensor, "B S"],
+        source_lengths: Int[Tensor, "B"] | None = None,
+        *,
+        trace: Trace | None = None,
+    ) -> Seq2SeqState:
         """Encode the source; its final state, both directions joined, starts the decoder."""
         mask = source != PADDING  # B S
+        if source_lengths is not None:
+            mask = torch.arange(source.size(1), device=source.device) < source_lengths[:, None]
         embedded = self.source_embedding(source, trace=at(trace, "source_embedding"))
         memory, final = self.encoder(
             self.dropout(embedded), mask.sum(dim=1), trace=at(trace, "encoder")

@@ -13,20 +13,20 @@ from regard.config import Config, Decode
 from regard.data.batches import pad
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
-from regard.data.tokenizer import END, UNKNOWN, Tokenizer
+from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, UNKNOWN, Tokenizer
 from regard.metrics.analysis import Translated
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.tasks.asked import Asked
+from regard.tasks.generating import after_prompt, generate
 from regard.tasks.task import (
     Prediction,
     Task,
     refuse_unknown,
     unknown_tokens,
 )
-from regard.tasks.writing import write
 from regard.training.loop import Carried
 from regard.training.loss import Sums, token_sums
 
@@ -112,7 +112,8 @@ class LanguageModelling(Task):
     ) -> Sums:
         if batch.first:
             carried.clear()
-        scores, state = model(batch.source, tuple(carried.values()) or None)
+        lengths = (batch.source != PADDING).sum(dim=1)
+        scores, state = model(batch.source, tuple(carried.values()) or None, lengths=lengths)
         # Detached: the gradient ends where the stretch began. float32, whatever it was computed in.
         carried.update({f"state.{n}": part.detach().float() for n, part in enumerate(state)})
         return token_sums(scores, batch.target, tokens=batch.tokens, smoothing=smoothing)
@@ -148,7 +149,16 @@ class LanguageModelling(Task):
         lines, readable = asked.lines, asked.readable(self.check)
         prompts = self.tokenizer.encode([lines[number] for number in readable])
         numbers = [asked.first + number for number in readable]
-        written = write(model, prompts, self._prompt, asked.decode, engine, numbers=numbers)
+        written = generate(
+            model,
+            prompts,
+            after_prompt(model, engine.device, start=END),  # a line begins after another's end
+            asked.decode,
+            engine,
+            end=END,
+            never=NEVER_WRITTEN,
+            numbers=numbers,
+        )
         found = {
             number: Prediction(
                 lines[number],

@@ -13,7 +13,7 @@ from regard.data.examples import Ids
 from regard.data.records import Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
-from regard.decoding import Ensemble, Hypothesis, Stepper, greedy
+from regard.decoding import Ensemble, Hypothesis, Stepper, collect, greedy
 from regard.metrics.analysis import Translated
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
@@ -25,9 +25,9 @@ from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks.alignment import WordAlignment, align, attended, words_or_characters
 from regard.tasks.asked import Asked
+from regard.tasks.generating import after_source, generate
 from regard.tasks.pair_task import PairTask
 from regard.tasks.task import Prediction, refuse_unknown
-from regard.tasks.writing import write
 from regard.training.loop import Carried
 from regard.training.loss import Sums, count_correct, token_sums
 from regard.training.r_drop import r_drop
@@ -290,8 +290,16 @@ class Translate(PairTask):
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
                 f"positions that this model learned."
             )
-        found = write(
-            model, sources, source_batch, decode, engine, prefixes=prefixes, numbers=numbers
+        found = generate(
+            model,
+            sources,
+            after_source(model, engine.device, start=START, end=END),
+            decode,
+            engine,
+            end=END,
+            never=NEVER_WRITTEN,
+            prefixes=prefixes,
+            numbers=numbers,
         )
         self._written += len(found)
         self._cut += sum(not hypotheses[0].finished for hypotheses in found)
@@ -300,15 +308,17 @@ class Translate(PairTask):
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text and writes its answer."""
         self.check(text, where="trace")
-        source = source_batch(self.tokenizer.encode([text])).to(engine.device)
-        answer = greedy(
-            model,
-            source,
-            start=START,
-            end=END,
-            max_new_tokens=self.config.decode.max_new_tokens,
-            never=NEVER_WRITTEN,
-        )[0]
+        ids = self.tokenizer.encode([text])
+        source = source_batch(ids).to(engine.device)
+        with torch.inference_mode():
+            steps = greedy(
+                model,
+                *after_source(model, engine.device, start=START, end=END)(ids),
+                end=END,
+                max_new_tokens=self.config.decode.max_new_tokens,
+                never=NEVER_WRITTEN,
+            )
+            answer = collect(steps)[0][0]
         output = [*answer.tokens, END] if answer.finished else answer.tokens
         target = source.new_tensor([[START, *output[:-1]]])
         trace = Trace()
