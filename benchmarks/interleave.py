@@ -6,6 +6,7 @@ or a thread pool with another.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -18,17 +19,25 @@ Work = Callable[[], tuple[float, float]]
 
 
 class Contestant:
-    """A process that works when it is told to."""
+    """A process that works when it is told to.
 
-    def __init__(self, script: str, name: str, *arguments: object) -> None:
+    checkout: another copy of the project, whose `regard` the script is run with.
+    """
+
+    def __init__(
+        self, script: str, name: str, *arguments: object, checkout: Path | None = None
+    ) -> None:
         self.name = name
-        module = f"benchmarks.{Path(script).stem}"
+        here = Path(__file__).parent.parent
+        program = ["-m", f"benchmarks.{Path(script).stem}"] if checkout is None else [script]
+        root = str(here if checkout is None else checkout.resolve())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, "--contestant", name, *map(str, arguments)],
+            [sys.executable, *program, "--contestant", name, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parent.parent,
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": root},
         )
         self.facts = self._read()
         self.speeds: list[float] = []
