@@ -1,33 +1,41 @@
 """Beam search with a key/value cache against the same search without one.
 
-    python -m benchmarks.decode_speed                (about three minutes)
+    python -m benchmarks.decode_speed                     (about three minutes)
+    python -m benchmarks.decode_speed --against DIR       (this checkout against another one)
 
-32 sentences to 64 tokens each, beam 5. The model is random and never ends by itself: both sides
-write all 64 tokens, and must write the same ones. Two ways to do without a cache: to compute all
-again at every step (regard.decoding.Replay), and to keep the encoded source, computing again the
-target so far and scoring its last position alone.
+32 sentences to 64 tokens each, beam 5. The model is random and never ends by itself: all sides
+generate all 64 tokens, and must generate the same ones. Two ways to do without a cache: to compute
+all again at every step (regard.decoding.Replay), and to keep the encoder output, computing again
+the target so far and the logits of its last position alone.
+
+With --against, greedy and beam search of both checkouts take turns.
 """
 
 import argparse
+import inspect
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
-from regard.decoding import Replay, Stepper, beam_search
+from regard import decoding
+from regard.decoding import Replay, Stepper
 from regard.models import Transformer
 from regard.nn import causal_mask
 
 SENTENCES, LENGTH, NEW_TOKENS, BEAM, VOCAB = 32, 16, 64, 5, 8000
 NO_TOKEN = VOCAB
-"""An end that is never written."""
+"""An end that is never generated."""
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """The encoded source, and all tokens so far."""
+    """The encoder output, and all tokens so far."""
 
     memory: Tensor
     mask: Tensor
@@ -43,7 +51,7 @@ class Uncached:
     def __init__(self, model: Transformer) -> None:
         self.model = model
 
-    def start(self, source: Tensor) -> Prefix:
+    def start(self, source: Tensor, lengths: Tensor | None = None) -> Prefix:
         memory, mask = self.model.encode(source)
         return Prefix(memory, mask, source.new_empty(source.size(0), 0))
 
@@ -58,11 +66,20 @@ class Uncached:
         return self.model.output(hidden[:, -1]), Prefix(state.memory, state.mask, target)
 
 
-def search(stepper: Stepper, source: torch.Tensor) -> list[list[int]]:
-    found = beam_search(
-        stepper, source, start=1, end=NO_TOKEN, max_new_tokens=NEW_TOKENS, beam=BEAM, alpha=0.6
-    )
-    return [hypotheses[0].tokens for hypotheses in found]
+@torch.inference_mode()
+def search(stepper: Stepper, source: Tensor, *, beam: int = BEAM) -> list[list[int]]:
+    """The best output of each source, by beam search; by greedy search where beam is 1."""
+    strategy: Callable[..., Any] = decoding.greedy if beam == 1 else decoding.beam_search
+    options = {} if beam == 1 else {"beam": beam, "alpha": 0.6}
+    options |= {"end": NO_TOKEN, "max_new_tokens": NEW_TOKENS}
+    if "state" in inspect.signature(strategy).parameters:
+        first = torch.ones(len(source), dtype=torch.long)
+        found = decoding.collect(strategy(stepper, stepper.start(source), first, **options))
+    else:  # a checkout in which a search returned its hypotheses and not its steps
+        found = strategy(stepper, source, start=1, **options)
+    return [
+        (of_source[0] if isinstance(of_source, list) else of_source).tokens for of_source in found
+    ]
 
 
 def make(width: int, name: str) -> tuple[Work, list[list[int]]]:
@@ -71,30 +88,50 @@ def make(width: int, name: str) -> tuple[Work, list[list[int]]]:
         VOCAB, VOCAB, d_model=width, n_layers=3, n_heads=width // 32, d_ff=4 * width
     ).eval()
     source = torch.randint(4, VOCAB, (SENTENCES, LENGTH))
-    steppers: dict[str, Stepper] = {
-        "cached": model,
-        "target again": Uncached(model),
-        "all again": Replay(model),
-    }
-    stepper = steppers[name]
+    steppers: dict[str, Stepper] = {"target again": Uncached(model), "all again": Replay(model)}
+    stepper = steppers.get(name, model)
+    beam = 1 if name == "greedy" else BEAM
 
     def work() -> tuple[float, float]:
         began = time.perf_counter()
-        search(stepper, source)
+        search(stepper, source, beam=beam)
         return time.perf_counter() - began, SENTENCES
 
-    return work, search(stepper, source)
+    return work, search(stepper, source, beam=beam)
+
+
+def against(checkout: Path, *, widths: list[int], rounds: int) -> None:
+    """Greedy and beam search of this checkout and of another one, in turns."""
+    rows = []
+    for width in widths:
+        for name in ("greedy", "beam"):
+            ours = Contestant(__file__, name, "--widths", width)
+            theirs = Contestant(__file__, name, "--widths", width, checkout=checkout)
+            same = sum(
+                a == b for a, b in zip(ours.facts["tokens"], theirs.facts["tokens"], strict=True)
+            )
+            take_turns([ours, theirs], rounds=rounds)
+            speeds = [f"{side.speed * NEW_TOKENS:,.0f}" for side in (ours, theirs)]
+            row = [str(width), name, *speeds, f"**{ratio(ours, theirs):.3f}**"]
+            rows.append([*row, f"{same} of {SENTENCES}"])
+            print(f"width {width}, {name} done", flush=True)
+    header = ["width", "search", "this checkout, tokens/s", "the other", "ratio", "same output"]
+    print_table(header, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout to compare")
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
         work, tokens = make(options.widths[0], options.contestant)
         serve(work, {"tokens": tokens})
+        return
+    if options.against:
+        against(options.against, widths=options.widths, rounds=options.rounds)
         return
     rows = []
     for width in options.widths:
@@ -102,7 +139,7 @@ def main() -> None:
             Contestant(__file__, name, "--widths", width)
             for name in ("cached", "target again", "all again")
         )
-        outputs = (one.facts["tokens"] for one in (cached, target_again, all_again))
+        outputs = (side.facts["tokens"] for side in (cached, target_again, all_again))
         same = sum(one == two == three for one, two, three in zip(*outputs, strict=True))
         take_turns([cached, target_again, all_again], rounds=options.rounds)
         rows.append(

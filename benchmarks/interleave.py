@@ -21,26 +21,32 @@ Work = Callable[[], tuple[float, float]]
 
 
 class Contestant:
-    """A process that works when it is told to."""
+    """A process that works when it is told to.
+
+    checkout: another copy of the project, whose `regard` the script is run with.
+    environment: how this contestant's threads wait, in place of the benchmarks' policy.
+    """
 
     def __init__(
         self,
         script: str,
         name: str,
         *arguments: object,
+        checkout: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """environment: how this contestant's threads wait, in place of the benchmarks' policy."""
         self.name = name
         own = os.environ if environment is None else _without_policy() | environment
-        module = f"benchmarks.{Path(script).stem}"
+        here = Path(__file__).parent.parent
+        program = ["-m", f"benchmarks.{Path(script).stem}"] if checkout is None else [script]
+        root = str(here if checkout is None else checkout.resolve())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, "--contestant", name, *map(str, arguments)],
+            [sys.executable, *program, "--contestant", name, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=own,
-            cwd=Path(__file__).parent.parent,
+            cwd=root,
+            env=own | {"PYTHONPATH": root},
         )
         self.facts = self._read()
         self.speeds: list[float] = []

@@ -1,4 +1,4 @@
-"""The keys of training and of decoding: how a model learns, and how it writes."""
+"""The keys of training and of decoding: how a model learns, and how it generates."""
 
 import math
 from typing import TYPE_CHECKING, Literal
@@ -158,41 +158,61 @@ def _entries(text: str) -> list[str]:
 
 
 class Decode(Section):
-    """How sequences are found, given next-token scores."""
+    """How outputs are generated."""
 
     strategy: Literal["greedy", "beam", "sample"] = Field(
         "greedy",
-        description="the best token each time, the best sequences of a beam, or tokens drawn by "
-        "their probability",
+        description="take the most probable token each time (greedy), search for the most probable "
+        "sequences (beam), or sample tokens by their probability (sample)",
     )
-    beam: int = Field(4, ge=1, le=1_000, description="hypotheses kept for each line by beam search")
+    beam: int = Field(4, ge=1, le=1_000, description="hypotheses kept per line by beam search")
     length_penalty: float = Field(
-        0.6, ge=0, le=10, description="α of ((5 + length) / 6)^α, which divides log-probabilities"
+        0.6,
+        ge=0,
+        le=10,
+        description="α of the length penalty ((5 + length) / 6)^α, which divides log-probabilities "
+        "in beam search; a larger α favours longer outputs",
     )
-    n_best: int = Field(1, ge=1, description="hypotheses given back for each line; at most beam")
+    n_best: int = Field(
+        1, ge=1, description="how many outputs per line, separated by tabs; at most beam"
+    )
     max_new_tokens: int = Field(
-        64, ge=1, le=100_000, description="where to stop a line that does not end"
+        64, ge=1, le=100_000, description="the most tokens to generate per line"
     )
     min_length_ratio: float = Field(
-        0.0, ge=0, le=100, description="the fewest tokens of an output, for each of its source"
+        0.0, ge=0, le=100, description="the fewest output tokens per source token"
     )
     max_length_ratio: float = Field(
-        0.0, ge=0, le=1_000, description="the most, after which it must end; 0 for no such limit"
+        0.0, ge=0, le=1_000, description="the most output tokens per source token; 0 for no limit"
     )
     no_repeat_ngram: int = Field(
-        0, ge=0, le=1_000, description="no stretch of so many tokens is written twice; 0 allows it"
+        0,
+        ge=0,
+        le=1_000,
+        description="do not repeat any n-gram of this many tokens; 0 allows all",
     )
     temperature: float = Field(
-        1.0, gt=0, le=100, description="of sampling: below 1 the likely tokens become likelier"
+        1.0,
+        gt=0,
+        le=100,
+        description="divide logits by this before sampling; below 1, likely tokens become likelier",
     )
-    top_k: int = Field(0, ge=0, description="draw from so many of the best tokens; 0 from all")
+    top_k: int = Field(
+        0, ge=0, description="sample from this many of the most probable tokens; 0 for all"
+    )
     top_p: float = Field(
-        1.0, gt=0, le=1, description="draw from the fewest tokens that have this much probability"
+        1.0,
+        gt=0,
+        le=1,
+        description="sample from the fewest tokens whose probabilities add up to this",
     )
     min_p: float = Field(
-        0.0, ge=0, le=1, description="draw from tokens at least so likely, as a share of the best"
+        0.0,
+        ge=0,
+        le=1,
+        description="keep tokens with at least this fraction of the top probability",
     )
-    seed: int = Field(0, ge=0, lt=2**31, description="of what is drawn")
+    seed: int = Field(0, ge=0, lt=2**31, description="random seed for sampling")
 
     @model_validator(mode="after")
     def _least_below_most(self) -> "Decode":

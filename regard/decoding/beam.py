@@ -1,14 +1,16 @@
 """Beam search: the best few hypotheses of every source, extended together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rules
-from regard.decoding.stepper import Stepper, without
+from regard.decoding.step import Step
+from regard.decoding.stepper import Stepper, log_probabilities
+from regard.decoding.top import top
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -23,9 +25,9 @@ def length_penalty(length: int, alpha: float) -> float:
 @torch.inference_mode()
 def beam_search(
     stepper: Stepper,
-    source: Int[Tensor, "B S"],
+    state: Any,
+    first: Int[Tensor, "B"],
     *,
-    start: int,
     end: int,
     max_new_tokens: int,
     beam: int = 4,
@@ -33,124 +35,137 @@ def beam_search(
     n_best: int = 1,
     never: Sequence[int] = (),
     rules: Rules | None = None,
-) -> list[list[Hypothesis]]:
-    """For each source the n_best hypotheses, best first.
+) -> Iterator[Step]:
+    """Extend the best `beam` hypotheses of each source, until its n_best are certain.
 
     Each step extends the `beam` hypotheses of a source by every token and ranks all of these
     together by log-probability. Of the first `beam`, those that end are finished; the best `beam`
     that go on are kept. A source is done when no hypothesis that goes on could still enter its
     n_best: log-probabilities only fall, so log p / penalty(the most tokens) is the most that one
-    can reach. What is still going at max_new_tokens stands beside the finished ones.
+    can reach.
 
-    never: tokens that are not written, whatever their score, such as padding.
-    rules: what else may not be written; probabilities stay what they are without the rules.
+    state and first: what the model has read so far, and the first token of each row to read next.
+    never: tokens that are not generated, however probable, such as padding.
+    rules: what else may not be generated; probabilities stay what they are without the rules.
     """
     if n_best > beam:
         raise ValueError(f"n_best={n_best} is more than beam={beam}")
-    B, device = source.size(0), source.device
-    results: list[list[Hypothesis]] = [[] for _ in range(B)]
-    most = [
-        length_penalty(rules.most_tokens(max_new_tokens, n) if rules else max_new_tokens, alpha)
-        for n in range(B)
-    ]
-
-    # One row a source at first; `beam` rows a source after the first step.
-    state = stepper.start(source)
-    tokens = torch.full((B,), start, device=device)
-    going = list(range(B))  # sources that are not done
-    total = torch.zeros(B, 1, device=device)  # log-probability of each hypothesis: B beam
-    prefix = torch.empty(B, 1, 0, dtype=torch.long, device=device)  # B beam T
+    endings = Endings(len(first), max_new_tokens, alpha=alpha, n_best=n_best, rules=rules)
+    # One row per source at first; `beam` rows per source after the first step.
+    tokens, sources = first, torch.arange(len(first), device=first.device)  # R
+    origins = sources
+    total = torch.zeros(len(first), 1, device=first.device)  # N W: log p of W rows per source
+    generated = first[:, None][:, :0]  # R T, for the rules alone
 
     for length in range(1, max_new_tokens + 1):
-        scores, state = stepper.step(tokens, state)
-        N, width = total.shape
-        following = without(scores, never).float().log_softmax(-1)  # R V
-        if rules is not None:
-            sources = torch.tensor(going, device=device).repeat_interleave(width)
-            following = rules(following, prefix.flatten(0, 1), sources)
-        ranked, parents, nexts = _best_extensions(following, total, beam)
-        ends = nexts == end
-
-        for n, rank in ends[:, :beam].nonzero().tolist():
-            value = ranked[n, rank].item()
-            if value == -torch.inf:
-                continue  # a place in the beam that nothing filled
-            results[going[n]].append(
-                Hypothesis(
-                    prefix[n, int(parents[n, rank])].tolist(),
-                    value / length_penalty(length, alpha),
-                    value,
-                    True,
-                )
-            )
+        logits, state = stepper.step(tokens, state)
+        log_p = log_probabilities(logits, never)  # R V
+        allowed = log_p if rules is None else rules(log_p, generated, sources)
+        ranked, rows, tokens = best_extensions(allowed, total, beam)  # N C
+        ends = tokens == end
+        finished = (ends[:, :beam] & (ranked[:, :beam] > -torch.inf)).nonzero()
+        endings.add(finished, ranked, length)
 
         # The best `beam` that go on: those that end sink below all others.
-        total, chosen = ranked.masked_fill(ends, -torch.inf).topk(min(beam, ranked.size(1)))
-        parents, nexts = parents.gather(1, chosen), nexts.gather(1, chosen)  # N beam
-        prefix = torch.cat(
-            [prefix.gather(1, parents[:, :, None].expand(-1, -1, length - 1)), nexts[:, :, None]],
-            dim=2,
+        total, places = ranked.masked_fill(ends, -torch.inf).topk(min(beam, ranked.size(1)))
+        places = places + ranked.size(1) * torch.arange(len(total), device=first.device)[:, None]
+        total, places = endings.drop_done(total, places)
+        kept = places.flatten()
+        if endings.unfilled:
+            kept = kept[total.flatten() > -torch.inf]
+        step = Step(
+            length=length,
+            end=end,
+            sources=sources,
+            origins=origins,
+            next_log_probabilities=log_p,
+            rows=rows.flatten(),
+            tokens=tokens.flatten(),
+            log_probabilities=ranked.flatten(),
+            kept=kept,
+            finished=finished[:, 0] * ranked.size(1) + finished[:, 1],
+            penalty=length_penalty(length, alpha),
         )
-
-        best = total[:, 0].tolist()
-        remaining = [
-            n for n in range(N) if not _done(results[going[n]], best[n] / most[going[n]], n_best)
-        ]
-        if not remaining:
-            going = []
-            break
-        keep = torch.tensor(remaining, device=device)
-        rows = (keep[:, None] * width + parents[keep]).flatten()
-        going = [going[n] for n in remaining]
-        state, tokens = state.select(rows), nexts[keep].flatten()
-        total, prefix = total[keep], prefix[keep]
-
-    for n, sentence in enumerate(going):
-        for value, ids in zip(total[n].tolist(), prefix[n].tolist(), strict=True):
-            if value > -torch.inf:
-                score = value / length_penalty(max_new_tokens, alpha)
-                results[sentence].append(Hypothesis(ids, score, value, False))
-    return [sorted(found, key=lambda one: -one.score)[:n_best] for found in results]
+        yield step
+        if len(step.kept) < len(kept):  # a reader has ended some
+            total, places = endings.drop_stopped(total, places, step)
+        if length == max_new_tokens or not len(total):
+            return
+        origins = places.flatten()  # R
+        parents = step.rows[origins]
+        tokens, sources, state = step.tokens[origins], sources[parents], state.select(parents)
+        if rules is not None:
+            generated = torch.cat([generated[parents], tokens[:, None]], dim=1)
 
 
-def _best_extensions(
-    following: Float[Tensor, "R V"], total: Float[Tensor, "N W"], beam: int
+def best_extensions(
+    log_p: Float[Tensor, "R V"], total: Float[Tensor, "N W"], beam: int
 ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]:
-    """Of all hypotheses (W a source) and all tokens, the best: log-probability, parent, token.
+    """Of all rows (W per source) and all tokens, the best: log-probability, row, token.
 
-    2·beam a source: `beam` may end at once, and as many must remain to go on. Of one hypothesis no
-    more than its best beam + 1 can be needed, for it ends in one way alone.
+    2·beam per source: `beam` may end at once, and as many must remain to go on. Of one row no more
+    than its best beam + 1 can be needed, for it ends in one way alone.
     """
-    best, tokens = top(following, min(beam + 1, following.size(1)))  # R C
+    best, tokens = top(log_p, min(beam + 1, log_p.size(1)))  # R C
     (N, W), C = total.shape, best.size(1)
     extended = (total[:, :, None] + best.view(N, W, C)).flatten(1)  # N W·C
     ranked, places = extended.topk(min(2 * beam, W * C))
-    return ranked, places // C, tokens.view(N, W * C).gather(1, places)
+    rows = places // C + W * torch.arange(N, device=total.device)[:, None]
+    return ranked, rows, tokens.view(N, W * C).gather(1, places)
 
 
-def top(
-    scores: Float[Tensor, "R V"], count: int, *, stretch: int = 64
-) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """`scores.topk(count)`, three times faster on a CPU where V is large.
+class Endings:
+    """The scores of the hypotheses that have ended, and the sources that are not done."""
 
-    The best `count` scores stand in the `count` stretches whose maxima are highest: find those by
-    maxima alone, and sort nothing else.
-    """
-    R, V = scores.shape
-    whole = V // stretch * stretch
-    if whole // stretch < 4 * count:
-        return scores.topk(count)
-    stretches = scores[:, :whole].view(R, -1, stretch)
-    chosen = stretches.amax(-1).topk(count).indices  # R C
-    inside = stretches.gather(1, chosen[:, :, None].expand(-1, -1, stretch)).flatten(1)
-    values, places = torch.cat([inside, scores[:, whole:]], dim=1).topk(count)
-    ids = chosen[:, :, None] * stretch + torch.arange(stretch, device=scores.device)
-    rest = torch.arange(whole, V, device=scores.device).expand(R, -1)
-    return values, torch.cat([ids.flatten(1), rest], dim=1).gather(1, places)
+    def __init__(
+        self, count: int, max_new_tokens: int, *, alpha: float, n_best: int, rules: Rules | None
+    ) -> None:
+        limits = [
+            max_new_tokens if rules is None else rules.most_tokens(max_new_tokens, source)
+            for source in range(count)
+        ]
+        self._largest_penalty = [length_penalty(limit, alpha) for limit in limits]
+        self._scores: list[list[float]] = [[] for _ in range(count)]
+        self._going = list(range(count))
+        self._alpha, self._n_best = alpha, n_best
+        self.unfilled = False
+        """Whether some place of a beam has nothing to hold: its log-probability is −∞."""
 
+    def add(self, places: Int[Tensor, "E 2"], log_p: Float[Tensor, "N W"], length: int) -> None:
+        """These (source, place) have ended with so many tokens."""
+        if not len(places):
+            return
+        penalty = length_penalty(length, self._alpha)
+        values = log_p[places[:, 0], places[:, 1]]
+        for n, value in zip(places[:, 0].tolist(), values.tolist(), strict=True):
+            self._scores[self._going[n]].append(value / penalty)
 
-def _done(found: list[Hypothesis], reachable: float, n_best: int) -> bool:
-    """Whether n_best are found that nothing still going can pass."""
-    if len(found) < n_best:
-        return reachable == -torch.inf
-    return sorted((one.score for one in found), reverse=True)[n_best - 1] >= reachable
+    def drop_done(
+        self, total: Float[Tensor, "N W"], places: Int[Tensor, "N W"]
+    ) -> tuple[Float[Tensor, "M W"], Int[Tensor, "M W"]]:
+        """Both without the sources that are done."""
+        least, most = torch.stack(total.aminmax(dim=1)).tolist()
+        self.unfilled = -torch.inf in least
+        remaining = [n for n, source in enumerate(self._going) if not self._done(source, most[n])]
+        if len(remaining) == len(self._going):
+            return total, places
+        self._going = [self._going[n] for n in remaining]
+        rows = torch.tensor(remaining, dtype=torch.long, device=total.device)
+        return total[rows], places[rows]
+
+    def drop_stopped(
+        self, total: Float[Tensor, "N W"], places: Int[Tensor, "N W"], step: Step
+    ) -> tuple[Float[Tensor, "M W"], Int[Tensor, "M W"]]:
+        """Both without what a reader has ended at this step."""
+        stopped = ~torch.isin(places, step.kept) & (total > -torch.inf)
+        self.add(stopped.nonzero(), total, step.length)
+        return self.drop_done(total.masked_fill(stopped, -torch.inf), places)
+
+    def _done(self, source: int, best: float) -> bool:
+        """Whether nothing that goes on, with log p up to `best`, can enter a source's n_best."""
+        scores = self._scores[source]
+        if len(scores) < self._n_best:
+            return best == -torch.inf
+        return (
+            sorted(scores, reverse=True)[self._n_best - 1] >= best / self._largest_penalty[source]
+        )

@@ -1,4 +1,4 @@
-"""Several models that write together: a token is as likely as they think on average."""
+"""Several models that generate together: a token's probability is the mean of theirs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ class EnsembleState:
 class Ensemble:
     """log (1/M) Σₘ pₘ(token | tokens before it, source): a Stepper made of M others.
 
-    All have one vocabulary. Sutskever et al. 2014, §3.6: the mean of models that went different
-    ways is better than any of them.
+    All have one vocabulary. Sutskever et al. 2014, §3.6: the mean of models that were trained apart
+    is better than any of them.
     """
 
     def __init__(self, members: Sequence[Stepper]) -> None:
@@ -37,17 +37,18 @@ class Ensemble:
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, "B"] | None = None
     ) -> EnsembleState:
-        members: list[Any] = list(self.members)
-        return EnsembleState([member.start(source, lengths) for member in members])
+        return EnsembleState([member.start(source, lengths) for member in self.members])
 
     def step(
         self, tokens: Int[Tensor, "B"], state: EnsembleState
     ) -> tuple[Float[Tensor, "B V"], EnsembleState]:
         stepped = [
-            member.step(tokens, of_member)
-            for member, of_member in zip(self.members, state.members, strict=True)
+            member.step(tokens, member_state)
+            for member, member_state in zip(self.members, state.members, strict=True)
         ]
-        return _mean([scores for scores, _ in stepped]), EnsembleState([one for _, one in stepped])
+        return _mean([logits for logits, _ in stepped]), EnsembleState(
+            [member_state for _, member_state in stepped]
+        )
 
     def __call__(
         self,
@@ -61,6 +62,7 @@ class Ensemble:
         return _mean([member(source, target, source_lengths=source_lengths) for member in members])
 
 
-def _mean(scores: list[Float[Tensor, "*B V"]]) -> Float[Tensor, "*B V"]:
-    log_p = torch.stack([one.float().log_softmax(-1) for one in scores])  # M *B V
-    return log_p.logsumexp(dim=0) - math.log(len(scores))
+def _mean(logits: list[Float[Tensor, "*B V"]]) -> Float[Tensor, "*B V"]:
+    """The logarithm of the mean probability."""
+    log_p = torch.stack([of_member.float().log_softmax(-1) for of_member in logits])  # M *B V
+    return log_p.logsumexp(dim=0) - math.log(len(logits))

@@ -1,65 +1,88 @@
-"""One token after another: the best each time, or one that is drawn."""
+"""One token after another: the most probable one each time, or a sampled one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rules import Rules
-from regard.decoding.stepper import Stepper, without
+from regard.decoding.step import Step
+from regard.decoding.stepper import Stepper, log_probabilities
 
 Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, "R"]], Int[Tensor, "R"]]
-"""(log-probabilities, which sources they belong to) -> a token a row."""
+"""(log-probabilities, the number of each row) -> one token per row."""
 
 
-def best(scores: Float[Tensor, "R V"], rows: Int[Tensor, "R"]) -> Int[Tensor, "R"]:
-    """The likeliest token."""
-    return scores.argmax(dim=-1)
+def best(log_p: Float[Tensor, "R V"], rows: Int[Tensor, "R"]) -> Int[Tensor, "R"]:
+    """The most probable token."""
+    return log_p.argmax(dim=-1)
 
 
 @torch.inference_mode()
 def greedy(
     stepper: Stepper,
-    source: Int[Tensor, "B S"],
+    state: Any,
+    first: Int[Tensor, "B"],
     *,
-    start: int,
     end: int,
     max_new_tokens: int,
     never: Sequence[int] = (),
     rules: Rules | None = None,
     choose: Choose = best,
-) -> list[Hypothesis]:
+    samples: int = 1,
+) -> Iterator[Step]:
     """yₜ = argmax p(y | y₁ … yₜ₋₁, source), until `end`; rows that have ended leave the batch.
 
-    never: tokens that are not written, whatever their score, such as padding.
-    choose: another way to take the next token, such as a draw.
+    state and first: what the model has read so far, and the first token of each row to read next.
+    never: tokens that are not generated, however probable, such as padding.
+    rules: what else may not be generated; probabilities stay what they are without the rules.
+    choose: another way to take the next token, such as sampling. samples: rows per source.
     """
-    B, device = source.size(0), source.device
-    found = torch.full((B, max_new_tokens), end, device=device)  # B T
-    log_probability = torch.zeros(B, device=device)
-    finished = torch.zeros(B, dtype=torch.bool, device=device)
-    going = torch.arange(B, device=device)  # rows of the batch that have not ended
-    tokens = torch.full((B,), start, device=device)
-    state = stepper.start(source)
-    for position in range(max_new_tokens):
-        scores, state = stepper.step(tokens, state)
-        log_p = without(scores, never).float().log_softmax(-1)  # R V
-        allowed = log_p if rules is None else rules(log_p, found[going, :position], going)
-        tokens = choose(allowed, going)
-        found[going, position] = tokens
-        log_probability[going] += log_p.gather(1, tokens[:, None])[:, 0]
+    device = first.device
+    tokens, numbers = first, torch.arange(len(first), device=device)
+    sources = numbers
+    if samples > 1:
+        sources = numbers.repeat_interleave(samples)
+        tokens, state = tokens[sources], state.select(sources)
+        numbers = torch.arange(len(tokens), device=device)
+    nothing = numbers[:0]
+    origins = everyone = numbers
+    total = torch.zeros(len(tokens), device=device)
+    generated = tokens[:, None][:, :0]  # R T, for the rules alone
+    for length in range(1, max_new_tokens + 1):
+        logits, state = stepper.step(tokens, state)
+        log_p = log_probabilities(logits, never)  # R V
+        allowed = log_p if rules is None else rules(log_p, generated, sources)
+        tokens = choose(allowed, numbers)
+        total = total + log_p.gather(1, tokens[:, None])[:, 0]
         ended = tokens == end
+        kept, finished = everyone, nothing
         if bool(ended.any()):
-            finished[going[ended]] = True
-            rows = (~ended).nonzero()[:, 0]
-            if rows.numel() == 0:
-                break
-            going, tokens, state = going[rows], tokens[rows], state.select(rows)
-    return [
-        Hypothesis([token for token in row if token != end], value, value, done)
-        for row, value, done in zip(
-            found.tolist(), log_probability.tolist(), finished.tolist(), strict=True
+            kept, finished = (~ended).nonzero()[:, 0], ended.nonzero()[:, 0]
+        step = Step(
+            length=length,
+            end=end,
+            sources=sources,
+            origins=origins,
+            next_log_probabilities=log_p,
+            rows=everyone,
+            tokens=tokens,
+            log_probabilities=total,
+            kept=kept,
+            finished=finished,
         )
-    ]
+        yield step
+        origins = step.kept  # fewer than were kept, where a reader has ended some
+        if length == max_new_tokens or not len(origins):
+            return
+        if rules is not None:
+            generated = torch.cat([generated, tokens[:, None]], dim=1)[origins]
+        if len(origins) < len(tokens):
+            tokens, total, state = tokens[origins], total[origins], state.select(origins)
+            numbers, sources, everyone = (
+                numbers[origins],
+                sources[origins],
+                everyone[: len(origins)],
+            )

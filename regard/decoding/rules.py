@@ -1,4 +1,4 @@
-"""What may be written next: rules that leave some tokens no chance, whatever their score."""
+"""What may be generated next: rules that exclude tokens, however probable they are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from torch import Tensor
 from regard.config import Decode
 
 
-def repeating(written: Int[Tensor, "R T"], n: int, vocab: int) -> Bool[Tensor, "R V"]:
-    """Which next tokens would complete a stretch of n that a row already holds."""
-    R, T = written.shape
-    found = torch.zeros(R, vocab, dtype=torch.bool, device=written.device)
+def repeating(generated: Int[Tensor, "R T"], n: int, vocab: int) -> Bool[Tensor, "R V"]:
+    """Which next tokens would complete an n-gram that a row already holds."""
+    R, T = generated.shape
+    repeats = torch.zeros(R, vocab, dtype=torch.bool, device=generated.device)
     if n < 1 or n > T:
-        return found
-    stretches = written.unfold(1, n, 1)  # R T−n+1 n
-    last = written[:, T - n + 1 :]  # R n−1: what the next token would be added to
-    same = (stretches[:, :, :-1] == last[:, None]).all(dim=-1)  # R T−n+1
+        return repeats
+    ngrams = generated.unfold(1, n, 1)  # R T−n+1 n
+    last = generated[:, T - n + 1 :]  # R n−1: what the next token would be added to
+    same = (ngrams[:, :, :-1] == last[:, None]).all(dim=-1)  # R T−n+1
     rows, places = same.nonzero(as_tuple=True)
-    found[rows, stretches[rows, places, -1]] = True
-    return found
+    repeats[rows, ngrams[rows, places, -1]] = True
+    return repeats
 
 
 @dataclass(frozen=True)
@@ -30,34 +30,40 @@ class Rules:
 
     end: int
     shortest: Int[Tensor, "B"] | None = None
-    """Tokens that each source's output has at least, `end` not counted."""
+    """The fewest tokens of each source's output, `end` not counted."""
     longest: Int[Tensor, "B"] | None = None
-    """Tokens that it has at most, `end` not counted: then it must end."""
+    """The most tokens of each source's output, `end` not counted: then it must end."""
     no_repeat_ngram: int = 0
-    """No stretch of so many tokens comes twice; 0: any may."""
+    """No n-gram of this many tokens is generated twice; 0 allows all."""
     prefixes: Sequence[Sequence[int]] | None = None
     """What each source's output begins with."""
 
     def __call__(
-        self, scores: Float[Tensor, "R V"], written: Int[Tensor, "R T"], rows: Int[Tensor, "R"]
+        self,
+        log_p: Float[Tensor, "R V"],
+        generated: Int[Tensor, "R T"],
+        sources: Int[Tensor, "R"],
     ) -> Float[Tensor, "R V"]:
-        """The scores after what was written in each row, for the source that it belongs to."""
-        length = written.size(1)
-        forbidden = repeating(written, self.no_repeat_ngram, scores.size(1))  # R V
+        """log p with −∞ where a rule forbids the token, after what was generated in each row.
+
+        sources: the source that each row belongs to.
+        """
+        length = generated.size(1)
+        forbidden = repeating(generated, self.no_repeat_ngram, log_p.size(1))  # R V
         if self.shortest is not None:
-            forbidden[:, self.end] |= length < self.shortest[rows]
+            forbidden[:, self.end] |= length < self.shortest[sources]
         if self.longest is not None:
-            over = length >= self.longest[rows]
+            over = length >= self.longest[sources]
             forbidden |= over[:, None]
             forbidden[:, self.end] &= ~over
-        nothing = scores.masked_fill(forbidden, -torch.inf).amax(dim=1) == -torch.inf
-        forbidden[:, self.end] &= ~nothing  # if nothing is left, to end is
-        for row, source in enumerate(rows.tolist()):
+        nothing = log_p.masked_fill(forbidden, -torch.inf).amax(dim=1) == -torch.inf
+        forbidden[:, self.end] &= ~nothing  # where nothing else is left, the output may end
+        for row, source in enumerate(sources.tolist()):
             prefix = () if self.prefixes is None else self.prefixes[source]
             if length < len(prefix):
                 forbidden[row] = True
                 forbidden[row, prefix[length]] = False
-        return scores.masked_fill(forbidden, -torch.inf)
+        return log_p.masked_fill(forbidden, -torch.inf)
 
     def most_tokens(self, limit: int, source: int) -> int:
         """The most tokens that the output of a source can have, `end` counted."""
@@ -66,22 +72,22 @@ class Rules:
 
 def make_rules(
     decode: Decode,
-    lengths: Int[Tensor, "B"],
+    lengths: Int[Tensor, "B"] | None,
     *,
     end: int,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> Rules | None:
-    """The rules that a configuration asks for, for sources of these lengths, if it asks for any."""
+    """The rules of a configuration, for sources of these lengths; None if it has none."""
     least, most = decode.min_length_ratio, decode.max_length_ratio
     if not (least or most or decode.no_repeat_ngram or prefixes):
         return None
-    longest = (lengths * most).ceil().long().clamp(min=1) if most else None
-    if longest is not None and prefixes is not None:  # a prefix is written whole, however long
-        longest = longest.maximum(longest.new_tensor([len(prefix) for prefix in prefixes]))
-    return Rules(
-        end,
-        (lengths * least).floor().long() if least else None,
-        longest,
-        decode.no_repeat_ngram,
-        prefixes,
-    )
+    if (least or most) and lengths is None:
+        raise ValueError("length ratios need the lengths of the sources, and none were given")
+    longest = shortest = None
+    if lengths is not None and least:
+        shortest = (lengths * least).floor().long()
+    if lengths is not None and most:
+        longest = (lengths * most).ceil().long().clamp(min=1)
+        if prefixes is not None:  # a prefix is generated whole, however long
+            longest = longest.maximum(longest.new_tensor([len(prefix) for prefix in prefixes]))
+    return Rules(end, shortest, longest, decode.no_repeat_ngram, prefixes)

@@ -1,73 +1,75 @@
-"""The way of decoding that a configuration asks for."""
+"""The search that a configuration names, as a stream of steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Decode
 from regard.decoding.beam import beam_search
-from regard.decoding.greedy import Choose, best, greedy
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.greedy import greedy
 from regard.decoding.rules import make_rules
 from regard.decoding.sampling import Sampler
+from regard.decoding.step import Step
 from regard.decoding.stepper import Stepper
+
+Strategy = Callable[..., Iterator[Step]]
+"""(stepper, state, first, end=, max_new_tokens=, never=, rules=) -> steps."""
+
+
+def _greedy(decode: Decode, seeds: Sequence[int]) -> Strategy:
+    return greedy
+
+
+def _beam(decode: Decode, seeds: Sequence[int]) -> Strategy:
+    return partial(beam_search, beam=decode.beam, alpha=decode.length_penalty, n_best=decode.n_best)
+
+
+def _sample(decode: Decode, seeds: Sequence[int]) -> Strategy:
+    samples = decode.n_best
+    own = [samples * seed + number for seed in seeds for number in range(samples)]
+    return partial(greedy, choose=Sampler(decode, own), samples=samples)
+
+
+STRATEGIES: dict[str, Callable[[Decode, Sequence[int]], Strategy]] = {
+    "greedy": _greedy,
+    "beam": _beam,
+    "sample": _sample,
+}
+"""Every strategy by its name: how it is made from a configuration and a seed per source."""
 
 
 def search(
     stepper: Stepper,
-    source: Int[Tensor, "B S"],
+    state: Any,
+    first: Int[Tensor, "B"],
     decode: Decode,
     *,
-    start: int,
     end: int,
-    padding: int | None = None,
-    lengths: Int[Tensor, "B"] | None = None,
     never: Sequence[int] = (),
+    lengths: Int[Tensor, "B"] | None = None,
     prefixes: Sequence[Sequence[int]] | None = None,
     seeds: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
-    """The n_best hypotheses of each source, best first.
+) -> Iterator[Step]:
+    """The steps of the search that `decode` describes, made as they are read.
 
-    prefixes: what each output begins with. seeds: of what is drawn for each source, if anything is.
+    It begins from a state and the first token of each row, which is not part of the output: of an
+    encoder-decoder, the state after the source and `<s>`; of a language model, the state after the
+    prompt without its last token, and that token.
+
+    end: the token that ends an output. never: tokens that are not generated, such as padding.
+    lengths: of the sources, for length ratios. prefixes: what each output begins with.
+    seeds: for sampling, one per source.
     """
-    times = decode.n_best if decode.strategy == "sample" else 1
-    if times > 1:
-        source = source.repeat_interleave(times, dim=0)
-        prefixes = None if prefixes is None else [one for one in prefixes for _ in range(times)]
-    if lengths is None:
-        lengths = ((source != padding) & (source != end)).sum(dim=1)
-    else:
-        lengths = lengths.repeat_interleave(times)
-    rules = make_rules(decode, lengths, end=end, prefixes=prefixes)
-    if decode.strategy == "beam":
-        return beam_search(
-            stepper,
-            source,
-            start=start,
-            end=end,
-            max_new_tokens=decode.max_new_tokens,
-            beam=decode.beam,
-            alpha=decode.length_penalty,
-            n_best=decode.n_best,
-            never=never,
-            rules=rules,
-        )
-    choose: Choose = best
-    if decode.strategy == "sample":
-        of_sources = range(len(source) // times) if seeds is None else seeds
-        choose = Sampler(decode, [times * seed + n for seed in of_sources for n in range(times)])
-    found = greedy(
+    strategy = STRATEGIES[decode.strategy](decode, range(len(first)) if seeds is None else seeds)
+    return strategy(
         stepper,
-        source,
-        start=start,
+        state,
+        first,
         end=end,
         max_new_tokens=decode.max_new_tokens,
         never=never,
-        rules=rules,
-        choose=choose,
+        rules=make_rules(decode, lengths, end=end, prefixes=prefixes),
     )
-    return [
-        sorted(found[first : first + times], key=lambda one: -one.score)
-        for first in range(0, len(found), times)
-    ]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 @runtime_checkable
 class State(Protocol):
-    """What a model carries from one token to the next, a row for every sequence."""
+    """What a model carries from one token to the next, one row per sequence."""
 
     def select(self, rows: Int[Tensor, "N"]) -> "State":
         """The state of these rows: some dropped, some repeated, in this order."""
@@ -20,26 +20,27 @@ class State(Protocol):
 
 @runtime_checkable
 class Stepper(Protocol):
-    """A model that reads a source and then scores one next token after another.
+    """A model that reads a source or a prompt, and then one token after another.
 
-    A step may change the state it is given: go on with the one that it returns, and `select`
+    A step may change the state that it is given: go on with the one that it returns, and `select`
     where a sequence forks.
     """
 
-    def start(self, source: Int[Tensor, "B S"]) -> Any:
-        """The state before the first token."""
+    def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, "B"] | None = None, /) -> Any:
+        """The state before the first token; lengths: how many tokens of each row are real."""
         ...
 
     def step(self, tokens: Int[Tensor, "B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
-        """Take one more token in each row: unnormalised scores of the one after it."""
+        """Read one more token in each row: the logits of the one after it, and the next state."""
         ...
 
 
-def without(scores: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
-    """The scores, with no chance for the tokens of `never`."""
-    if not never:
-        return scores
-    return scores.index_fill(1, torch.tensor(never, device=scores.device), -torch.inf)
+def log_probabilities(logits: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
+    """log softmax(logits) in float32, with no probability for the tokens of `never`."""
+    if never:
+        excluded = torch.tensor(never, device=logits.device)
+        logits = logits.index_fill(1, excluded, -torch.inf)
+    return logits.float().log_softmax(-1)
 
 
 @dataclass(frozen=True)
@@ -47,27 +48,32 @@ class ReplayState:
     """The source and all tokens so far."""
 
     source: Int[Tensor, "B S"]
+    lengths: Int[Tensor, "B"] | None
     tokens: Int[Tensor, "B T"]
 
     def select(self, rows: Int[Tensor, "N"]) -> "ReplayState":
-        return ReplayState(self.source[rows], self.tokens[rows])
+        lengths = None if self.lengths is None else self.lengths[rows]
+        return ReplayState(self.source[rows], lengths, self.tokens[rows])
 
 
 class Replay:
     """A stepper without a cache: every step computes the whole sequence again.
 
-    The readable path beside the cached one: any `scores(source, target)` over full sequences will
-    do, and both must agree.
+    The readable path beside the cached one: any `logits(source, target, source_lengths=lengths)`
+    over full sequences will do, and both must agree.
     """
 
-    def __init__(self, scores: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self._scores = scores
+    def __init__(self, logits: Callable[..., Tensor]) -> None:
+        self._logits = logits
 
-    def start(self, source: Int[Tensor, "B S"]) -> ReplayState:
-        return ReplayState(source, source.new_empty(source.size(0), 0))
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, "B"] | None = None
+    ) -> ReplayState:
+        return ReplayState(source, lengths, source.new_empty(source.size(0), 0))
 
     def step(
         self, tokens: Int[Tensor, "B"], state: ReplayState
     ) -> tuple[Float[Tensor, "B V"], ReplayState]:
         grown = torch.cat([state.tokens, tokens[:, None]], dim=1)
-        return self._scores(state.source, grown)[:, -1], ReplayState(state.source, grown)
+        logits = self._logits(state.source, grown, source_lengths=state.lengths)
+        return logits[:, -1], ReplayState(state.source, state.lengths, grown)

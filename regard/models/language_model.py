@@ -1,7 +1,8 @@
-"""The next token, again and again, by recurrent layers (many to many)."""
+"""The recurrent language model: the next token after each token (many to many)."""
 
 from dataclasses import dataclass
 
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -14,24 +15,19 @@ from regard.nn.trace import Trace, at
 
 @dataclass(frozen=True)
 class LanguageState:
-    """Where generation stands; a step makes a new one."""
+    """What was read so far; a step makes a new one."""
 
     cells: CellState
-    """Of the layers: B N D each."""
-    known: Float[Tensor, "B V"] | None = None
-    """The scores after the prompt, until the first step asks for them."""
+    """The state of the layers: B N D each."""
 
     def select(self, rows: Int[Tensor, "N"]) -> "LanguageState":
-        return LanguageState(
-            tuple(part[rows] for part in self.cells),
-            None if self.known is None else self.known[rows],
-        )
+        return LanguageState(tuple(part[rows] for part in self.cells))
 
 
 class RecurrentLanguageModel(nn.Module):
     """p(xₜ₊₁ | x₁ … xₜ) from a state that is carried along (Mikolov et al. 2010).
 
-    tokens ─ embedding ─ recurrent layers ─ h₁ … h_L ─ output projection ─ scores after each token
+    tokens ─ embedding ─ recurrent layers ─ h₁ … h_L ─ output projection ─ logits after each token
     """
 
     exports: tuple[str, ...] = ()
@@ -72,42 +68,40 @@ class RecurrentLanguageModel(nn.Module):
         lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L V"], CellState]:
-        """Scores after each token, and the state after each row's last, to go on from."""
-        outputs, state = self._read(tokens, state, lengths, trace=trace)
-        return self.output(outputs, trace=at(trace, "output")), state
+        """The logits after each token, and the state after each row's last, to go on from.
+
+        lengths: how many tokens of each row are real, the first ones; None: all.
+        """
+        hidden, state = self._read(tokens, state, lengths=lengths, trace=trace)
+        return self.output(hidden, trace=at(trace, "output")), state
 
     def _read(
         self,
         tokens: Int[Tensor, "B L"],
         state: CellState | None,
-        lengths: Int[Tensor, "B"] | None,
         *,
+        lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L D"], CellState]:
-        """What is scored after each token, and the state after each row's last."""
+        """The hidden state after each token, and the state after each row's last."""
         embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding")))
-        outputs, state = self.decoder(embedded, lengths, initial=state, trace=at(trace, "decoder"))
-        return self.dropout(outputs), state
+        hidden, state = self.decoder(embedded, lengths, initial=state, trace=at(trace, "decoder"))
+        return self.dropout(hidden), state
 
     def start(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, "B"] | None = None
+        self, prompt: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None
     ) -> LanguageState:
-        """Read the prompt."""
-        if lengths is None:
-            lengths = source.new_full((source.size(0),), source.size(1))
-        outputs, cells = self._read(source, None, lengths)
-        last = lengths - 1  # B
-        ends = outputs.take_along_dim(last[:, None, None], dim=1)[:, 0]  # B D
-        return LanguageState(cells, self.output(ends))
+        """The state after each row's prompt, which may be empty.
+
+        To generate after a prompt, start with all of it but its last token, and step with that.
+        """
+        if prompt.size(1) == 0:  # the layers need a step to take: one that no row has
+            prompt, lengths = F.pad(prompt, (0, 1)), prompt.new_zeros(prompt.size(0))
+        return LanguageState(self._read(prompt, None, lengths=lengths)[1])
 
     def step(
         self, tokens: Int[Tensor, "B"], state: LanguageState
     ) -> tuple[Float[Tensor, "B V"], LanguageState]:
-        """One more token a row: scores of the one after it, and the next state.
-
-        The first step's token says only that the prompt has ended: it is not read.
-        """
-        if state.known is not None:
-            return state.known, LanguageState(state.cells)
-        scores, cells = self(tokens[:, None], state.cells)
-        return scores[:, 0], LanguageState(cells)
+        """Read one more token in each row: the logits of the one after it, and the next state."""
+        logits, cells = self(tokens[:, None], state.cells)
+        return logits[:, 0], LanguageState(cells)

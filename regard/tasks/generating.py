@@ -10,9 +10,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Decode
-from regard.data.batches import FEWEST_ROWS, Padded, padded
+from regard.data.batches import FEWEST_ROWS, pad
 from regard.data.examples import Ids
-from regard.decoding import Hypothesis, Stepper, search
+from regard.decoding import Hypothesis, Stepper, collect, search
 from regard.system.engine import Engine
 from regard.system.memory import naming_the_batch
 from regard.system.threads import side_by_side
@@ -27,31 +27,38 @@ REMEDY = "a smaller decode.beam or decode.max_new_tokens (--beam, --max-new-toke
 MAX_THREADS = 8
 """More threads gain nothing: only one at a time can run Python and say what to compute next."""
 
-Begin = Callable[[Sequence[Ids]], tuple[Padded, int]]
-"""Token ids of some lines -> what the model reads, and the first token of each output."""
+Begin = Callable[[Sequence[Ids]], tuple[Any, Int[Tensor, "B"]]]
+"""Lines, as token ids -> the state that a search begins from, and the first token of each row."""
 
 
 def after_source(model: Stepper, device: torch.device, *, start: int, end: int) -> Begin:
     """An encoder-decoder reads `source </s>`; its output begins after `<s>`."""
-    return lambda sources: (padded([[*source, end] for source in sources]).to(device), start)
+
+    def begin(sources: Sequence[Ids]) -> tuple[Any, Int[Tensor, "B"]]:
+        rows = [[*source, end] for source in sources]
+        state = model.start(pad(rows).to(device), _lengths(rows, device))
+        return state, torch.full((len(rows),), start, device=device)
+
+    return begin
 
 
 def after_prompt(model: Stepper, device: torch.device, *, start: int) -> Begin:
-    """A language model reads `start prompt`, and goes on."""
-    return lambda prompts: (padded([[start, *prompt] for prompt in prompts]).to(device), start)
+    """A language model reads `start prompt` but its last token, which is the first of the search.
+
+    start: what stands before the first token of a text, so that an empty prompt has a last token.
+    """
+
+    def begin(prompts: Sequence[Ids]) -> tuple[Any, Int[Tensor, "B"]]:
+        rows = [[start, *prompt] for prompt in prompts]
+        read = [row[:-1] for row in rows]
+        state = model.start(pad(read).to(device), _lengths(read, device))
+        return state, torch.tensor([row[-1] for row in rows], device=device)
+
+    return begin
 
 
-class _WithLengths:
-    """A stepper that knows how many tokens of each source are real."""
-
-    def __init__(self, model: Any, lengths: Int[Tensor, "B"]) -> None:
-        self._lengths = lengths
-        self._start = model.start
-        self.step = model.step
-
-    def start(self, source: Int[Tensor, "B S"]) -> Any:
-        times = len(source) // len(self._lengths)  # outputs that are sampled for each source
-        return self._start(source, self._lengths.repeat_interleave(times))
+def _lengths(rows: Sequence[Ids], device: torch.device) -> Int[Tensor, "B"]:
+    return torch.tensor([len(row) for row in rows], device=device)
 
 
 def generate(
@@ -75,26 +82,30 @@ def generate(
     numbers = range(len(sources)) if numbers is None else numbers
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
 
+    @torch.inference_mode()
     def of_rows(rows: list[int]) -> list[list[Hypothesis]]:
-        read, first = begin([sources[row] for row in rows])
-        place = f"{len(rows)} lines of up to {read.tokens.size(1)} tokens at a time"
+        lines = [sources[row] for row in rows]
+        longest = 1 + max(len(line) for line in lines)
+        place = f"{len(rows)} lines of up to {longest} tokens at a time"
         with engine.autocast(), naming_the_batch(place, remedy=REMEDY):
-            return search(
-                _WithLengths(model, read.lengths),
-                read.tokens,
+            state, first = begin(lines)
+            steps = search(
+                model,
+                state,
+                first,
                 decode,
-                start=first,
                 end=end,
-                lengths=read.lengths - 1,
                 never=never,
+                lengths=_lengths(lines, engine.device),
                 prefixes=None if prefixes is None else [prefixes[row] for row in rows],
                 seeds=[(decode.seed << 32) + numbers[row] for row in rows],
             )
+            return collect(steps, n_best=decode.n_best)
 
     threads = min(torch.get_num_threads(), MAX_THREADS) if engine.device.type == "cpu" else 1
     shares = max(1, min(threads, len(order) // FEWEST_ROWS))
     size = min(MAX_ROWS, max(1, math.ceil(len(order) / shares)))
-    batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
     batches.reverse()  # the longest first, so that no thread is left alone with them at the end
     outputs: list[list[Hypothesis]] = [[] for _ in sources]
     on_batch = listener.get()

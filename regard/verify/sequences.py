@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data.batches import Padded, pad, padded
 from regard.data.examples import Ids
-from regard.decoding import Replay
+from regard.decoding import Hypothesis, Replay, Stepper
 from regard.models import RecurrentClassifier, RecurrentLanguageModel
 from regard.nn import Trace
 from regard.nn.cells import CellKind
@@ -19,7 +19,6 @@ from regard.verify.within import (
     SOURCES,
     VOCAB,
     Search,
-    WithLengths,
     decoders,
     hypotheses,
     restored,
@@ -139,16 +138,24 @@ def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float
 def search_replayed(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
     """With the state carried on, and reading prompt and answer again at every step."""
 
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        # The first of the target says only that the prompt has ended.
-        return model(torch.cat([source, target[:, 1:]], dim=1))[0][:, source.size(1) - 1 :]
+    def logits(prompt: Tensor, target: Tensor, *, source_lengths: Tensor | None) -> Tensor:
+        return model(torch.cat([prompt, target], dim=1))[0]
 
     return max(
-        hypotheses(search(model, torch.tensor([row])), search(Replay(logits), torch.tensor([row])))
+        hypotheses(_found(search, model, [row]), _found(search, Replay(logits), [row]))
         for row in rows
     )
 
 
 def search_one_by_one(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
-    together = search(WithLengths(model), pad(rows))
-    return hypotheses(together, [search(model, torch.tensor([row]))[0] for row in rows])
+    return hypotheses(
+        _found(search, model, rows), [_found(search, model, [row])[0] for row in rows]
+    )
+
+
+@torch.inference_mode()
+def _found(search: Search, stepper: Stepper, prompts: list[Ids]) -> list[list[Hypothesis]]:
+    """The hypotheses after some prompts: the state is of all but their last tokens."""
+    lengths = torch.tensor([len(prompt) - 1 for prompt in prompts])
+    state = stepper.start(pad([prompt[:-1] for prompt in prompts]), lengths)
+    return search(stepper, state, torch.tensor([prompt[-1] for prompt in prompts]))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.data.batches import pad
 from regard.data.examples import Ids
 from regard.data.tokenizer import END, PADDING, START
-from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
+from regard.decoding import Hypothesis, Replay, Stepper, beam_search, collect, greedy
 from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
 from regard.models.seq2seq import AttentionKind
 from regard.models.transformer import Positions
@@ -177,20 +177,6 @@ def _lengths(source: Tensor) -> Tensor:
     return (source != PADDING).sum(dim=1)
 
 
-class WithLengths:
-    """A stepper that is given padded sources, and tells the model how long they are."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.step = model.step
-
-    def start(self, source: Tensor) -> Any:
-        return self.model.start(source, _lengths(source))
-
-    def __call__(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.model(source, target, source_lengths=_lengths(source))
-
-
 def restored(model: nn.Module) -> None:
     """Write the weights to a file, set them to zero, and read them back."""
     with tempfile.TemporaryDirectory() as folder:
@@ -201,17 +187,19 @@ def restored(model: nn.Module) -> None:
         read_weights(path, model, metadata={})
 
 
-TOKENS: dict[str, Any] = {"start": START, "end": END, "never": (PADDING,)}
+TOKENS: dict[str, Any] = {"end": END, "never": (PADDING,)}
 
-Search = Callable[[Stepper, Tensor], list[list[Hypothesis]]]
-
-
-def _greedy(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
-    return [[one] for one in greedy(stepper, source, max_new_tokens=8, **TOKENS)]
+Search = Callable[[Stepper, Any, Tensor], list[list[Hypothesis]]]
+"""(stepper, state, first token of each row) -> hypotheses."""
 
 
-def _beam(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
-    return beam_search(stepper, source, max_new_tokens=8, beam=4, n_best=4, **TOKENS)
+def _greedy(stepper: Stepper, state: Any, first: Tensor) -> list[list[Hypothesis]]:
+    return collect(greedy(stepper, state, first, max_new_tokens=8, **TOKENS))
+
+
+def _beam(stepper: Stepper, state: Any, first: Tensor) -> list[list[Hypothesis]]:
+    options = TOKENS | {"beam": 4, "n_best": 4}
+    return collect(beam_search(stepper, state, first, max_new_tokens=8, **options), n_best=4)
 
 
 def decoders() -> dict[str, Search]:
@@ -234,15 +222,21 @@ def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
 
 def search_replayed(search: Search, model: EncoderDecoder) -> float:
     """With the cache, and computing the whole sequence again at every step."""
-    reader = WithLengths(model)
-    return hypotheses(search(reader, pad(SOURCES)), search(Replay(reader), pad(SOURCES)))
+    return hypotheses(_found(search, model, SOURCES), _found(search, Replay(model), SOURCES))
 
 
 def search_one_by_one(search: Search, model: EncoderDecoder) -> float:
     return hypotheses(
-        search(WithLengths(model), pad(SOURCES)),
-        [search(model, pad([row]))[0] for row in SOURCES],
+        _found(search, model, SOURCES), [_found(search, model, [row])[0] for row in SOURCES]
     )
+
+
+@torch.inference_mode()
+def _found(search: Search, stepper: Stepper, sources: list[Ids]) -> list[list[Hypothesis]]:
+    """The hypotheses of some sources."""
+    lengths = torch.tensor([len(source) for source in sources])
+    state = stepper.start(pad(sources), lengths)
+    return search(stepper, state, torch.full((len(sources),), START))
 
 
 def hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:

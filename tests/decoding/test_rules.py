@@ -1,4 +1,4 @@
-"""Rules on what may be written: kept by every way of decoding, and by nothing more than asked."""
+"""Rules on what may be generated: kept by every strategy, and forbidding nothing more."""
 
 import itertools
 
@@ -8,56 +8,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import Decode
-from regard.decoding import Rules, beam_search, greedy, search
+from regard.decoding import Rules, collect, search
 from regard.decoding.rules import repeating
-from tests.decoding.test_search import END, START, Table
+from tests.decoding.table import END, START, Table, by_beam, greedily
 
-WAYS = ["greedy", "beam", "sample"]
+STRATEGIES = ["greedy", "beam", "sample"]
 
 
-def written(strategy: str, seeds: list[int], *, prefixes=None, **options) -> list[list[int]]:
+def generated(strategy: str, seeds: list[int], *, prefixes=None, **options) -> list[list[int]]:
     decode = Decode(strategy=strategy, beam=3, max_new_tokens=12, **options)
-    found = search(
-        Table(7),
-        torch.tensor([[seed, 1, 1, 0] for seed in seeds]),
+    table, source = Table(7), torch.tensor([[seed, 1, 1] for seed in seeds])
+    steps = search(
+        table,
+        table.start(source),
+        torch.full((len(seeds),), START),
         decode,
-        start=START,
         end=END,
-        padding=0,
+        lengths=torch.full((len(seeds),), 3),
         prefixes=prefixes,
     )
-    return [one.tokens for hypotheses in found for one in hypotheses]
+    return [one.tokens for hypotheses in collect(steps) for one in hypotheses]
 
 
-def stretches(tokens: list[int], n: int) -> list[tuple[int, ...]]:
+def ngrams(tokens: list[int], n: int) -> list[tuple[int, ...]]:
     return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
 
 
-@pytest.mark.parametrize("strategy", WAYS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @given(seeds=st.lists(st.integers(5, 9_999), min_size=1, max_size=4), n=st.integers(1, 3))
-def test_no_stretch_is_written_twice(strategy: str, seeds, n: int) -> None:
-    for tokens in written(strategy, seeds, no_repeat_ngram=n):
-        found = stretches(tokens, n)
+def test_no_ngram_is_generated_twice(strategy: str, seeds, n: int) -> None:
+    for tokens in generated(strategy, seeds, no_repeat_ngram=n):
+        found = ngrams(tokens, n)
         assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("strategy", WAYS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @given(seeds=st.lists(st.integers(5, 9_999), min_size=1, max_size=4))
 def test_lengths_are_kept_to(strategy: str, seeds) -> None:
-    for tokens in written(strategy, seeds, min_length_ratio=1, max_length_ratio=2):
+    for tokens in generated(strategy, seeds, min_length_ratio=1, max_length_ratio=2):
         assert 3 <= len(tokens) <= 6  # the sources have three tokens
-    for tokens in written(strategy, seeds, max_length_ratio=0.1):
+    for tokens in generated(strategy, seeds, max_length_ratio=0.1):
         assert len(tokens) <= 1
 
 
-@pytest.mark.parametrize("strategy", WAYS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_output_begins_as_it_must(strategy: str) -> None:
     prefixes = [[6, 6, 5], [], [4]]
-    found = written(strategy, [7, 8, 9], prefixes=prefixes)
+    found = generated(strategy, [7, 8, 9], prefixes=prefixes)
     for tokens, prefix in zip(found, prefixes, strict=True):
         assert tokens[: len(prefix)] == prefix
-    assert found[1] == written(strategy, [7, 8, 9])[1]
-    short = written(strategy, [7, 8, 9], prefixes=prefixes, max_length_ratio=0.1)
+    assert found[1] == generated(strategy, [7, 8, 9])[1]
+    short = generated(strategy, [7, 8, 9], prefixes=prefixes, max_length_ratio=0.1)
     assert [short[0], short[2]] == [[6, 6, 5], [4]]  # whole, though there was room for one token
     assert len(short[1]) <= 1
 
@@ -69,8 +70,8 @@ def test_an_output_begins_as_it_must(strategy: str) -> None:
 def test_repeating_tokens_are_those_that_a_loop_finds(rows, n: int) -> None:
     found = repeating(torch.tensor(rows), n, 5)
     for row, token in itertools.product(range(len(rows)), range(5)):
-        before = stretches(rows[row], n)
-        after = stretches([*rows[row], token], n)
+        before = ngrams(rows[row], n)
+        after = ngrams([*rows[row], token], n)
         assert found[row, token] == (bool(after) and after[-1] in before)
 
 
@@ -81,19 +82,17 @@ def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: in
     best: list[tuple[float, list[int]]] = []
     for length in range(shortest, limit + 1):
         for tokens in itertools.product([0, 1, 3], repeat=length):
-            if len(set(stretches(list(tokens), 2))) < len(stretches(list(tokens), 2)):
+            if len(set(ngrams(list(tokens), 2))) < len(ngrams(list(tokens), 2)):
                 continue
             total = sum(
-                table.scores(seed, (START, *tokens[:i])).log_softmax(-1)[token].item()
+                table.logits(seed, (START, *tokens[:i])).log_softmax(-1)[token].item()
                 for i, token in enumerate([*tokens, END])
             )
             best.append((total, list(tokens)))
     rules = Rules(END, torch.tensor([shortest]), torch.tensor([limit]), no_repeat_ngram=2)
-    found = beam_search(
+    found = by_beam(
         table,
         torch.tensor([[seed]]),
-        start=START,
-        end=END,
         max_new_tokens=9,
         beam=4**limit,
         alpha=0.0,
@@ -107,9 +106,9 @@ def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: in
 
 def test_where_nothing_is_left_the_output_ends() -> None:
     rules = Rules(END, shortest=torch.tensor([50]), no_repeat_ngram=1)
-    options = {"start": START, "end": END, "max_new_tokens": 40, "never": [0], "rules": rules}
-    found = greedy(Table(4), torch.tensor([[5]]), **options)[0]
+    options = {"max_new_tokens": 40, "never": [0], "rules": rules}
+    found = greedily(Table(4), torch.tensor([[5]]), **options)[0]
     assert sorted(found.tokens) == [1, 3]
     assert found.finished
     assert found.score > -torch.inf
-    assert beam_search(Table(4), torch.tensor([[5]]), **options)[0][0].finished
+    assert by_beam(Table(4), torch.tensor([[5]]), **options)[0][0].finished

@@ -2,49 +2,16 @@
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding import Hypothesis, Replay, beam_search, greedy, length_penalty
-from regard.decoding.beam import top
+from regard.decoding import Hypothesis, Replay, length_penalty
+from regard.decoding.top import top
 from regard.verify.within import SOURCES, random_models
-
-START, END = 1, 2
-
-
-@dataclass
-class TableState:
-    """The tokens so far, row by row."""
-
-    prefixes: list[tuple[int, ...]]
-    seeds: list[int]
-
-    def select(self, rows: torch.Tensor) -> "TableState":
-        chosen = rows.tolist()
-        return TableState([self.prefixes[i] for i in chosen], [self.seeds[i] for i in chosen])
-
-
-class Table:
-    """A stepper whose scores are random, but fixed, for every source and prefix."""
-
-    def __init__(self, vocabulary: int) -> None:
-        self.vocabulary = vocabulary
-
-    def scores(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
-        key = hash((seed, prefix)) % 2**31
-        return torch.randn(self.vocabulary, generator=torch.Generator().manual_seed(key)) * 2
-
-    def start(self, source: torch.Tensor) -> TableState:
-        return TableState([()] * len(source), source[:, 0].tolist())
-
-    def step(self, tokens: torch.Tensor, state: TableState) -> tuple[torch.Tensor, TableState]:
-        prefixes = [(*p, t) for p, t in zip(state.prefixes, tokens.tolist(), strict=True)]
-        rows = [self.scores(s, p) for s, p in zip(state.seeds, prefixes, strict=True)]
-        return torch.stack(rows), TableState(prefixes, state.seeds)
+from tests.decoding.table import END, START, Table, by_beam, greedily
 
 
 def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[Hypothesis]:
@@ -56,7 +23,7 @@ def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[H
             if END in tokens[:-1] or (not ended and length < longest):
                 continue
             total = sum(
-                table.scores(seed, (START, *tokens[:i])).log_softmax(-1)[token].item()
+                table.logits(seed, (START, *tokens[:i])).log_softmax(-1)[token].item()
                 for i, token in enumerate(tokens)
             )
             body = list(tokens[:-1] if ended else tokens)
@@ -72,11 +39,9 @@ def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[H
 def test_a_beam_as_wide_as_the_space_is_exhaustive_search(seed, alpha, longest) -> None:
     table = Table(4)
     expected = exhaustive(table, seed, longest=longest, alpha=alpha)[:3]
-    found = beam_search(
+    found = by_beam(
         table,
         torch.tensor([[seed]]),
-        start=START,
-        end=END,
         max_new_tokens=longest,
         beam=4**longest,
         alpha=alpha,
@@ -91,7 +56,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive_search(seed, alpha, longest) 
 def plain_beam(
     table: Table, seed: int, *, longest: int, beam: int, alpha: float
 ) -> list[Hypothesis]:
-    """Beam search as it is told: one source, lists, and no stopping before the end."""
+    """Beam search as textbooks have it: one source, lists, and no stopping before the end."""
     going: list[tuple[list[int], float]] = [([], 0.0)]
     finished = []
     for length in range(1, longest + 1):
@@ -99,7 +64,7 @@ def plain_beam(
             ([*tokens, token], total + value)
             for tokens, total in going
             for token, value in enumerate(
-                table.scores(seed, (START, *tokens)).log_softmax(-1).tolist()
+                table.logits(seed, (START, *tokens)).log_softmax(-1).tolist()
             )
         ]
         extended.sort(key=lambda one: -one[1])
@@ -127,9 +92,7 @@ def test_a_narrow_beam_equals_the_plain_one_that_never_stops_early(
 ) -> None:
     n_best = min(n_best, beam)
     table, source = Table(6), torch.tensor(seeds)[:, None]
-    found = beam_search(
-        table, source, start=START, end=END, max_new_tokens=7, beam=beam, alpha=alpha, n_best=n_best
-    )
+    found = by_beam(table, source, max_new_tokens=7, beam=beam, alpha=alpha, n_best=n_best)
     for seed, hypotheses in zip(seeds, found, strict=True):
         expected = plain_beam(table, seed, longest=7, beam=beam, alpha=alpha)[:n_best]
         assert [one.tokens for one in hypotheses] == [one.tokens for one in expected]
@@ -138,43 +101,43 @@ def test_a_narrow_beam_equals_the_plain_one_that_never_stops_early(
 
 
 @given(vocabulary=st.integers(1, 3000), count=st.integers(1, 12), seed=st.integers(0, 99))
-def test_top_by_stretches_is_top(vocabulary, count, seed) -> None:
+def test_top_by_chunks_is_top(vocabulary, count, seed) -> None:
     torch.manual_seed(seed)
-    scores = torch.randn(3, vocabulary)
+    logits = torch.randn(3, vocabulary)
     count = min(count, vocabulary)
-    values, places = top(scores, count)
-    assert values.equal(scores.topk(count).values)
-    assert scores.gather(1, places).equal(values)
+    values, places = top(logits, count)
+    assert values.equal(logits.topk(count).values)
+    assert logits.gather(1, places).equal(values)
 
 
-def test_what_is_never_written_is_not_written() -> None:
+def test_what_is_never_generated_is_not_generated() -> None:
     table, source = Table(5), torch.arange(5, 45)[:, None]
-    options = {"start": START, "end": END, "max_new_tokens": 6, "never": (0, 1, 3)}
-    for hypotheses in beam_search(table, source, beam=9, n_best=9, **options):
+    options = {"max_new_tokens": 6, "never": (0, 1, 3)}
+    for hypotheses in by_beam(table, source, beam=9, n_best=9, **options):
         assert all(set(one.tokens) <= {4} for one in hypotheses)
         assert all(one.score > -math.inf for one in hypotheses)
-    assert all(set(one.tokens) <= {4} for one in greedy(table, source, **options))
+    assert all(set(one.tokens) <= {4} for one in greedily(table, source, **options))
 
 
 @given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=6))
-def test_a_beam_of_one_without_a_penalty_is_greedy(seeds) -> None:
+def test_a_beam_of_one_without_a_penalty_is_greedily(seeds) -> None:
     table, source = Table(5), torch.tensor(seeds)[:, None]
-    options = {"start": START, "end": END, "max_new_tokens": 5}
-    beams = beam_search(table, source, beam=1, alpha=0.0, **options)
+    options = {"max_new_tokens": 5}
+    beams = by_beam(table, source, beam=1, alpha=0.0, **options)
     assert [one[0].tokens for one in beams] == [
-        one.tokens for one in greedy(table, source, **options)
+        one.tokens for one in greedily(table, source, **options)
     ]
 
 
 @given(seeds=st.lists(st.integers(5, 10_000), min_size=1, max_size=6), beam=st.integers(1, 4))
 def test_a_batch_decodes_as_its_rows_do(seeds, beam) -> None:
-    table, options = Table(5), {"start": START, "end": END, "max_new_tokens": 6}
+    table, options = Table(5), {"max_new_tokens": 6}
     source = torch.tensor(seeds)[:, None]
-    together = beam_search(table, source, beam=beam, n_best=beam, **options)
-    apart = [beam_search(table, row[None], beam=beam, n_best=beam, **options)[0] for row in source]
+    together = by_beam(table, source, beam=beam, n_best=beam, **options)
+    apart = [by_beam(table, row[None], beam=beam, n_best=beam, **options)[0] for row in source]
     assert together == apart
-    assert greedy(table, source, **options) == [
-        greedy(table, row[None], **options)[0] for row in source
+    assert greedily(table, source, **options) == [
+        greedily(table, row[None], **options)[0] for row in source
     ]
 
 
@@ -182,9 +145,9 @@ def test_a_batch_decodes_as_its_rows_do(seeds, beam) -> None:
 def test_cached_decoding_equals_uncached(name: str) -> None:
     from regard.data.batches import pad
 
-    model, options = random_models()[name], {"start": START, "end": END, "max_new_tokens": 10}
+    model, options = random_models()[name], {"max_new_tokens": 10}
     source = pad(SOURCES)
-    for search in (greedy, beam_search):
+    for search in (greedily, by_beam):
         cached, replayed = (
             search(model, source, **options),
             search(Replay(model), source, **options),
@@ -202,9 +165,9 @@ class Ending(Table):
         super().__init__(4)
         self.rows: list[int] = []
 
-    def scores(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
-        scores = torch.tensor([-9.0, -9.0, -9.0, 9.0])
-        return scores if len(prefix) <= seed else -scores + torch.tensor([0, 0, 9.0, 0])
+    def logits(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
+        logits = torch.tensor([-9.0, -9.0, -9.0, 9.0])
+        return logits if len(prefix) <= seed else -logits + torch.tensor([0, 0, 9.0, 0])
 
     def step(self, tokens, state):
         self.rows.append(len(tokens))
@@ -213,34 +176,30 @@ class Ending(Table):
 
 def test_rows_that_have_ended_leave_the_batch() -> None:
     model = Ending()
-    found = greedy(model, torch.tensor([[1], [3], [2]]), start=START, end=END, max_new_tokens=9)
+    found = greedily(model, torch.tensor([[1], [3], [2]]), max_new_tokens=9)
     assert [len(one.tokens) for one in found] == [1, 3, 2]
     assert model.rows == [3, 3, 2, 1]
     model = Ending()
-    found = beam_search(
-        model, torch.tensor([[1], [3], [2]]), start=START, end=END, max_new_tokens=9, beam=2
-    )
+    found = by_beam(model, torch.tensor([[1], [3], [2]]), max_new_tokens=9, beam=2)
     assert [len(one[0].tokens) for one in found] == [1, 3, 2]
     assert model.rows[-1] == 2  # the beam of the last source alone
 
 
 def test_max_new_tokens_ends_what_does_not_end() -> None:
-    options = {"start": START, "end": END, "max_new_tokens": 3}
+    options = {"max_new_tokens": 3}
     source = torch.tensor([[7]])
-    best = beam_search(Ending(), source, **options)[0][0]
-    for found in (greedy(Ending(), source, **options)[0], best):
+    best = by_beam(Ending(), source, **options)[0][0]
+    for found in (greedily(Ending(), source, **options)[0], best):
         assert (found.tokens, found.finished) == ([3, 3, 3], False)
 
 
 def test_scores_are_log_probabilities_over_the_penalty() -> None:
-    best = beam_search(
-        Table(5), torch.tensor([[77]]), start=START, end=END, max_new_tokens=6, beam=3, alpha=0.8
-    )[0][0]
+    best = by_beam(Table(5), torch.tensor([[77]]), max_new_tokens=6, beam=3, alpha=0.8)[0][0]
     length = len(best.tokens) + best.finished
     assert best.score == pytest.approx(best.log_probability / ((5 + length) / 6) ** 0.8)
     table, total = Table(5), 0.0
     for i, token in enumerate([*best.tokens, END][:length]):
-        total += table.scores(77, (START, *best.tokens[:i])).log_softmax(-1)[token].item()
+        total += table.logits(77, (START, *best.tokens[:i])).log_softmax(-1)[token].item()
     assert best.log_probability == pytest.approx(total, abs=1e-5)
 
 
@@ -253,6 +212,4 @@ def test_length_penalty_by_hand() -> None:
 
 def test_n_best_is_at_most_the_beam() -> None:
     with pytest.raises(ValueError, match="n_best=3 is more than beam=2"):
-        beam_search(
-            Table(4), torch.tensor([[1]]), start=1, end=2, max_new_tokens=2, beam=2, n_best=3
-        )
+        by_beam(Table(4), torch.tensor([[1]]), max_new_tokens=2, beam=2, n_best=3)

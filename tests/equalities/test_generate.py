@@ -7,9 +7,10 @@ import torch
 
 from benchmarks.hugging_face import as_hugging_face
 from regard.data.batches import pad
-from regard.decoding import Rules, beam_search, greedy
+from regard.decoding import Rules
 from regard.decoding import beam as our_search
 from regard.models import Transformer
+from tests.decoding.table import by_beam, greedily
 
 VOCAB, WIDTH, LAYERS, HEADS, INNER, LONGEST = 13, 16, 2, 4, 32, 12
 PADDING, START, END = 0, 1, 2
@@ -71,7 +72,7 @@ def generated(theirs: Any, **options) -> tuple[list[list[int]], list[float] | No
 
 def test_greedy_is_generate(models) -> None:
     ours, theirs = models
-    found = greedy(ours, pad(SOURCES), start=START, end=END, max_new_tokens=LONGEST, never=NEVER)
+    found = greedily(ours, pad(SOURCES), max_new_tokens=LONGEST, never=NEVER)
     assert [one.tokens for one in found] == generated(theirs, num_beams=1)[0]
 
 
@@ -82,11 +83,9 @@ def test_beam_search_is_generate(models, beam: int, ngram: int, alpha: float, mo
     ours, theirs = models
     if alpha:
         monkeypatch.setattr(our_search, "length_penalty", lambda length, alpha: length**alpha)
-    found = beam_search(
+    found = by_beam(
         ours,
         pad(SOURCES),
-        start=START,
-        end=END,
         max_new_tokens=LONGEST,
         beam=beam,
         alpha=alpha,

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import load
-from regard.decoding import greedy
 from regard.models import Transformer
 from regard.nn.blocks import BlockLinear
 from regard.nn.int8 import (
@@ -24,6 +23,7 @@ from regard.nn.int8 import (
 )
 from regard.system.errors import UserError
 from tests.command import refused
+from tests.decoding.table import greedily
 
 
 @given(
@@ -75,7 +75,7 @@ def test_a_transformer_in_8_bits_scores_almost_the_same() -> None:
     found = model(source, target)
     assert (found - exact).norm() < 0.05 * exact.norm()
     assert not torch.equal(found, exact)
-    assert len(greedy(model, source, start=1, end=2, max_new_tokens=5)) == 4
+    assert len(greedily(model, source, max_new_tokens=5)) == 4
 
 
 def test_a_processor_that_adds_in_16_bits_multiplies_rightly_too() -> None:

@@ -9,12 +9,12 @@ import torch
 from torch.nn import functional
 
 from regard.data.batches import collate, source_batch
-from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START, Tokenizer
-from regard.decoding import beam_search
+from regard.data.tokenizer import NEVER_WRITTEN, PADDING, Tokenizer
 from regard.models import AttentionSeq2Seq, Transformer
 from regard.pretrained.ctranslate2 import export
 from regard.system.errors import UserError
 from tests.command import refused
+from tests.decoding.table import by_beam
 
 WORDS = [f"w{number}" for number in range(40)]
 SENTENCES, LONGEST, UPDATES = 200, 40, 150
@@ -66,11 +66,9 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     random = np.random.default_rng(0)
     rows = [ids(random) for _ in range(SENTENCES)]
     for beam in (1, 5):
-        found = beam_search(
+        found = by_beam(
             model,
-            source_batch(rows).tokens,
-            start=START,
-            end=END,
+            source_batch(rows),
             max_new_tokens=LONGEST + 1,
             beam=beam,
             alpha=0.0,

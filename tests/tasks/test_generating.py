@@ -10,7 +10,7 @@ from regard.system.errors import UserError
 
 
 @pytest.mark.parametrize("decoding", [{"beam": 3}, {"strategy": "sample", "seed": 3}])
-def test_two_threads_write_what_one_writes(tiny_run: Path, two_threads, decoding) -> None:
+def test_two_threads_generate_what_one_generates(tiny_run: Path, two_threads, decoding) -> None:
     run = load(tiny_run)
     lines = [" ".join(str(n * k % 10) for n in range(1 + k % 7)) for k in range(40)]
     by_two = run.predict(lines, **decoding)
