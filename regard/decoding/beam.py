@@ -92,8 +92,9 @@ def beam_search(
         if length == max_new_tokens or not len(total):
             return
         origins = places.flatten()  # R
-        parents = step.rows[origins]
-        tokens, sources, state = step.tokens[origins], sources[parents], state.select(parents)
+        parents, tokens = step.rows[origins], step.tokens[origins]
+        del step, logits, log_p, allowed  # R × V each: their memory is used again
+        sources, state = sources[parents], state.select(parents)
         if rules is not None:
             generated = torch.cat([generated[parents], tokens[:, None]], dim=1)
 

@@ -77,6 +77,7 @@ def greedy(
         origins = step.kept  # fewer than were kept, where a reader has ended some
         if length == max_new_tokens or not len(origins):
             return
+        del step, logits, log_p, allowed  # R × V each: their memory is used again
         if rules is not None:
             generated = torch.cat([generated, tokens[:, None]], dim=1)[origins]
         if len(origins) < len(tokens):
