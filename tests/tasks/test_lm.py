@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard import config
+from regard.data.batches import TARGETS
 from regard.runs import run
 from regard.runs.trainer import train
 from regard.system.errors import UserError
@@ -113,8 +114,8 @@ def test_the_state_is_carried_into_the_next_chunk_and_the_gradient_is_not(settin
     assert left.keys() == {"state.0"}
     assert left["state.0"].abs().sum() > 0
     assert not left["state.0"].requires_grad
-    went_on = task.loss(model.eval(), second, dict(carried)).loss
-    assert went_on != task.loss(model, second, {}).loss
+    went_on = task.loss(model.eval(), second, dict(carried))[TARGETS].loss
+    assert went_on != task.loss(model, second, {})[TARGETS].loss
     fresh: dict = {}
     task.loss(model, first, fresh)
     again: dict = dict(carried)
