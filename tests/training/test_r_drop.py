@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import Config
-from regard.data.batches import collate
+from regard.data.batches import TARGETS, collate
 from regard.tasks import Translate
 from regard.training.r_drop import ROWS, disagreement, r_drop, r_drop_reference
 
@@ -95,7 +95,7 @@ def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
         task = Translate.learn(config)
         sums = task.loss(task.build_model().train(), batch, {})
         assert sums.tokens == batch.tokens
-        return sums.loss.item()
+        return sums[TARGETS].loss.item()
 
     assert loss(0.0, 5.0) == pytest.approx(loss(0.0, 0.0), rel=1e-6)
     assert loss(0.3, 5.0) > loss(0.3, 1e-6) + 0.01
