@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from regard.data.examples import Ids
-from regard.data.records import Fault, Record, Row
+from regard.data.rows import Fault, Record, Row
 from regard.system.errors import UserError
 
 SHOWN = 5

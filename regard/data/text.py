@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data.records import read_text
+from regard.data.lines import read_text
 from regard.data.source import Source
 from regard.data.tokenizer import END, PADDING
 from regard.system.errors import UserError

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from regard.config import Decode
-from regard.data.records import broken
+from regard.data.lines import broken
 from regard.system.errors import UserError
 
 

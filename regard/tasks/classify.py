@@ -13,7 +13,7 @@ from regard.config import Config, Decode
 from regard.data.batches import Collate, dealt_out, pad
 from regard.data.examples import Ids
 from regard.data.pairs import PairSource, listed_classes
-from regard.data.records import Fault, Row
+from regard.data.rows import Fault, Field, Row
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.metrics.analysis import Translated
@@ -67,7 +67,7 @@ class Classify(PairTask):
 
     FILES = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
-    NAMES = ("text", "label")
+    FIELDS = (Field("text"), Field("label", "label"))
     TOKEN_SIDES = 1
     WRITES = False
 

@@ -15,7 +15,7 @@ from regard.data.bpe_dropout import BpeDropout
 from regard.data.corpus import key_of, make_corpus, open_corpus
 from regard.data.examples import Examples, Ids, InMemory
 from regard.data.pairs import PairSource
-from regard.data.records import Columns, Fault, Row
+from regard.data.rows import Fault, Field, Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.system.engine import Engine
@@ -49,21 +49,26 @@ class Encoded(NamedTuple):
 class PairTask(Task):
     """Reads pairs of texts as token ids: a training file's are kept on disk, others in memory."""
 
-    NAMES: Columns = ("source", "target")
-    """What the sides are called."""
+    FIELDS: tuple[Field, ...] = (Field("source"), Field("target"))
+    """What a row has."""
     TOKEN_SIDES = 2
     """How many sides of a pair are texts: not the name of a class."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.sources = {
-            split: PairSource(getattr(config.data, split), split, config.data, self.NAMES)
+            split: PairSource(getattr(config.data, split), split, config.data, self.FIELDS)
             for split in SPLITS
         }
         self._examples: dict[Split, Examples] = {}
         self._pairs: dict[Split, list[Pair]] = {}
         self._newest: tuple[int, Examples] | None = None
         self._read_tokens = self._read_unknown = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the sides are called."""
+        return tuple(field.name for field in self.FIELDS)
 
     @property
     def fingerprint(self) -> str:
@@ -216,7 +221,7 @@ class PairTask(Task):
         """Which of these lines cannot be used, now that their tokens are known, and why."""
         most = self.config.data.max_length
         found: dict[int, Fault] = {}
-        for side, name in enumerate(self.NAMES[: self.TOKEN_SIDES]):
+        for side, name in enumerate(self.names[: self.TOKEN_SIDES]):
             for number, one in enumerate(encoded):
                 count = len(one.sides[side])
                 if count <= most or number in found:

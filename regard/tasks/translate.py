@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.config import WRITTEN, Config, Decode
 from regard.data.batches import Batch, Collate, collate, pad, source_batch
 from regard.data.examples import Ids
-from regard.data.records import Row
+from regard.data.rows import Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
 from regard.decoding import Ensemble, Hypothesis, Stepper, greedy

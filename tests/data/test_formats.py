@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from regard.config import Data
+from regard.data.lines import text_lines
 from regard.data.pairs import PairSource
-from regard.data.records import text_lines
 from regard.system.errors import UserError
 
 PAIRS = [('A man, "here".', "Ein Mann."), ("two dogs", "zwei Hunde"), ("é 漢", "ß")]
@@ -183,7 +183,7 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, name, text, messag
         ("a\n", "c\nd\ne\n", "de:2: this line has no partner, for"),
         ("a\n\n", "b\nc\n", "en:2: the source is empty"),
         ("a\nb\n", "c\n  \n", "de:2: the target is empty"),
-        ("a\n", "b\tc\n", "de:1: a tab stands in it"),
+        ("a\n", "b\tc\n", "de:1: there is a tab in the target"),
         (b"a\n\xff\n", "b\nc\n", "en:2: not UTF-8"),
     ],
 )
@@ -240,12 +240,12 @@ def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
 def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
     write(tmp_path / "pairs.csv", 'a,b\nc,"d\ne,f\ng,h\n')
     with pytest.raises(
-        UserError, match=r"pairs.csv:2: a quote is opened here, and not closed by line 4"
+        UserError, match=r"pairs.csv:2: a quote is opened here and not closed by line 4"
     ):
         read(source(tmp_path, "pairs.csv", on_bad_line="skip"))
     write(tmp_path / "pairs.csv", "a,b\n" + 'c,"d\n' + "e" * 200_000 + "\ng,h\n")
     with pytest.raises(
-        UserError, match=r"pairs.csv:2: a quote is opened here, and not closed by line 3"
+        UserError, match=r"pairs.csv:2: a quote is opened here and not closed by line 3"
     ):
         read(source(tmp_path, "pairs.csv", on_bad_line="skip"))
 
@@ -262,10 +262,12 @@ def test_a_line_that_is_no_csv_is_left_out_and_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"pairs.csv:2: a quote within quotes is not written twice"):
         read(source(tmp_path, "pairs.csv"))
     write(tmp_path / "pairs.csv", 'a,"d"e\n')
-    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .* twice, and so it goes on"):
+    with pytest.raises(
+        UserError, match=r"pairs.csv:1: a quote .* twice, and no line up to line 1 "
+    ):
         read(source(tmp_path, "pairs.csv", source="1", target="2"))
     write(tmp_path / "pairs.csv", 'en,"d"e\na,b\n')
-    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .*; it should name the columns"):
+    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .*; this line should name the"):
         read(source(tmp_path, "pairs.csv", source="en", target="de"))
 
 
