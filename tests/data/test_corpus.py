@@ -65,6 +65,49 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypa
         make_corpus("key", [], tally=Tally("skip"))
 
 
+def test_examples_may_have_other_sides_than_source_and_target(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    rows = [([1], [2, 3], [4]), ([5, 6], [7], [])]
+    sides = ("context", "question", "answers")
+    tally = Tally("skip", rows=2)
+    made = make_corpus("key", ((None, *row) for row in rows), tally=tally, sides=sides)
+    opened = open_corpus("key", Tally("skip"))
+    assert opened is not None
+    expected = tuple(list(side) for side in zip(*rows, strict=True))
+    assert made.rows(np.arange(2)) == opened.rows(np.arange(2)) == expected
+    assert InMemory(*expected).rows(np.arange(2)) == expected
+    assert opened.lengths(0, 2).tolist() == [[1, 2, 1], [2, 1, 0]]
+
+
+def test_of_two_that_make_the_same_copy_the_slower_takes_the_first(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    faster = Tally("skip", rows=1, tokens=2)
+
+    def lines():
+        yield None, [1], [2]
+        make_corpus("key", [(None, [1], [2])], tally=faster)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.getpid", iter(range(9)).__next__)  # two processes
+        slower = Tally("skip", rows=1, tokens=2)
+        made = make_corpus("key", lines(), tally=slower)
+    assert made.rows(np.arange(1)) == ([[1]], [[2]])
+    assert slower == faster
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_fault_while_a_copy_is_made_leaves_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+
+    def lines():
+        yield None, [1], [2]
+        raise UserError("x:2: bad")
+
+    with pytest.raises(UserError, match=r"^x:2: bad$"):
+        make_corpus("key", lines(), tally=Tally("error"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def translation(folder: Path, *settings: str) -> Translate:
     words = ["data.train=pairs.tsv", "data.valid=pairs.tsv", "data.test=pairs.tsv"]
     return Translate(config.load("sort", [*words, f"data.directory={folder}", *settings]))
