@@ -30,12 +30,12 @@ def cache_folder() -> Path:
 
 
 def key_of(*parts: object) -> str:
-    """One name for all that the token ids depend on."""
+    """One name for everything that the token ids depend on."""
     return hashlib.sha256(json.dumps([VERSION, *parts]).encode()).hexdigest()[:32]
 
 
 def open_corpus(key: str, tally: Tally) -> OnDisk | None:
-    """The examples of this key, if they are there; the tally is what it was when they were made."""
+    """The examples of this key, if there are any; the tally becomes that of their making."""
     folder = cache_folder() / key
     if not folder.exists():
         return None

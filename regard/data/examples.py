@@ -44,7 +44,7 @@ class Examples(ABC):
 
     @abstractmethod
     def sides(self) -> tuple[Side, ...]:
-        """All sides, in order; they are to be let go after use."""
+        """All sides, in order; not to be kept, for a mapped file takes memory while they are."""
 
     def lengths(self, begin: int, end: int) -> Int[np.ndarray, "N sides"]:
         """How many tokens each side of some consecutive rows has."""
@@ -75,7 +75,7 @@ def _side(rows: Sequence[Ids]) -> Side:
 
 
 class OnDisk(Examples):
-    """Examples in a folder, mapped anew for every use, so that what was read can be let go.
+    """Examples in a folder, mapped anew for every use, so that memory is freed after it.
 
     SIDE.ids holds the ids of a side, 32 bits each; SIDE.ends, 64 bits each, where every row ends.
     """

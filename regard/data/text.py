@@ -1,4 +1,4 @@
-"""Running text: the lines of a file, one after another, cut into batches that go on."""
+"""Running text: the lines of a file, one after another, in batches that continue each other."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,26 +20,26 @@ class TextSource(Source):
     """The text of one split: the lines of a file, or the sources of a generator."""
 
     def lines(self) -> list[str]:
-        """Every line, the empty ones too: they are part of a text."""
+        """Every line; empty lines too, which are part of a text."""
         if self.generated:
             return list(dict.fromkeys(source for source, _ in self.generate()))
         self.check_file()
         lines = list(read_text(self.path))
         if not any(line.split() for line in lines):
-            raise UserError(f"{self.path}: there is no text in it.")
+            raise UserError(f"{self.path}: the file contains no text.")
         return lines
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """A stretch of text a row, and the same one token on."""
+    """One chunk of text per row, and the same chunk shifted by one token."""
 
     source: Int[Tensor, "B L"]
     target: Int[Tensor, "B L"]
     tokens: int
-    """Targets, padding not counted."""
+    """How many targets there are, without padding."""
     first: bool
-    """Whether the text begins here; if not, it goes on where the last batch ended, row by row."""
+    """Whether the text begins here; if not, each row continues that of the last batch."""
 
     def to(self, device: torch.device) -> "TextBatch":
         return TextBatch(
@@ -50,12 +50,12 @@ class TextBatch:
         )
 
     def shares(self, count: int) -> "list[TextBatch]":
-        """Itself: what one batch leaves for the next is of all its rows."""
+        """The batch itself: the state that it leaves for the next one is of all its rows."""
         return [self]
 
 
 class TextStream:
-    """One long text as a few rows side by side, read from left to right in stretches.
+    """One long text as a few rows side by side, read from left to right in chunks.
 
         text       a b c d e f g h i j k l …
         rows       a b c | d e f |           batch 1: (a b c, g h i), batch 2: (d e f, j k l)
@@ -83,7 +83,7 @@ class TextStream:
             )
 
     def largest(self, number: int) -> dict[str, TextBatch]:
-        """They are all of one size but the last."""
+        """One batch: all have the same size, except the last."""
         return {f"{self._rows} rows of {self._length} tokens": next(self.epoch(number))}
 
     def count(self, number: int) -> int:
@@ -91,7 +91,7 @@ class TextStream:
         return math.ceil(self._cut()[0].shape[1] / self._length)
 
     def _cut(self) -> tuple[Int[np.ndarray, "B L"], Int[np.ndarray, "B L"]]:
-        """The whole text in rows, and one token on; the last row is filled up with padding."""
+        """The whole text in rows, and the same shifted by one token; padding fills the last row."""
         targets = self._text()
         sources = np.concatenate([[END], targets[:-1]])
         columns = math.ceil(len(targets) / self._rows)

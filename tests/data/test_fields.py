@@ -144,11 +144,11 @@ def source(folder: Path, fields: tuple[Field, ...], name: str, **options: Any) -
 
 def read(folder: Path, fields: tuple[Field, ...], rows: Values, write: Write) -> list[Row]:
     """The rows as they are read back from a format, with the line of each checked."""
-    found = list(source(folder, fields, **write(folder, fields, rows)).rows())
+    read_back = list(source(folder, fields, **write(folder, fields, rows)).rows())
     header = 2 if write is csv_by_name else 1
-    assert [row.line for row in found] == list(range(header, header + len(found)))
-    assert all(row.file.parent == folder and row.file.exists() for row in found)
-    return found
+    assert [row.line for row in read_back] == list(range(header, header + len(read_back)))
+    assert all(row.file.parent == folder and row.file.exists() for row in read_back)
+    return read_back
 
 
 @pytest.mark.parametrize("write", [*TEXT_FORMATS, *MAPPINGS])
@@ -198,8 +198,8 @@ ROWS = {
 def test_whatever_is_written_is_read_back(tmp_path_factory, write: Write, data) -> None:
     fields = data.draw(st.sampled_from(list(ROWS)))
     rows = data.draw(st.lists(ROWS[fields], min_size=1, max_size=5))
-    found = read(tmp_path_factory.mktemp("rows"), fields, rows, write)
-    assert [tuple(row[field.name] for field in fields) for row in found] == rows
+    read_back = read(tmp_path_factory.mktemp("rows"), fields, rows, write)
+    assert [tuple(row[field.name] for field in fields) for row in read_back] == rows
 
 
 FAULTS: list[tuple[tuple[Field, ...], tuple[Any, ...], str]] = [
@@ -390,6 +390,6 @@ def test_one_file_is_split_by_its_words(tmp_path: Path) -> None:
 
 def test_a_fault_is_counted_without_its_numbers(tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("a b\tO\na\tO O\na\tO\n")
-    found = source(tmp_path, TAGGED, "rows.tsv", on_bad_line="skip")
-    assert len(list(found.rows())) == 1
-    assert found.tally.counts == {"there are not as many tags as words": 2}
+    tagged_rows = source(tmp_path, TAGGED, "rows.tsv", on_bad_line="skip")
+    assert len(list(tagged_rows.rows())) == 1
+    assert tagged_rows.tally.counts == {"there are not as many tags as words": 2}

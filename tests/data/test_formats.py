@@ -18,8 +18,8 @@ def source(folder: Path, name: str = "pairs.tsv", **options) -> PairSource:
     return PairSource(name, "train", Data(directory=str(folder), **options))
 
 
-def read(found: PairSource) -> list[tuple[str, str]]:
-    return [(row.source, row.target) for row in found.rows()]
+def read(source: PairSource) -> list[tuple[str, str]]:
+    return [(row.source, row.target) for row in source.rows()]
 
 
 def write(path: Path, text: str | bytes) -> None:
@@ -88,10 +88,10 @@ def test_every_format_gives_the_same_pairs(tmp_path: Path, format: str) -> None:
     files, name, columns = FILES[format]
     for file, text in files.items():
         write(tmp_path / file, text)
-    found = source(tmp_path, name, **columns)
-    assert read(found) == PAIRS
-    assert read(found) == PAIRS  # once more from the start
-    before = found.fingerprint
+    pairs = source(tmp_path, name, **columns)
+    assert read(pairs) == PAIRS
+    assert read(pairs) == PAIRS  # once more from the start
+    before = pairs.fingerprint
     write(next(tmp_path.iterdir()), "another\tone\n")
     assert source(tmp_path, name, **columns).fingerprint != before
 
@@ -226,15 +226,15 @@ def test_a_folder_does_not_hide_parallel_text_of_its_name(tmp_path: Path) -> Non
 
 def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     write(tmp_path / "pairs.tsv", "a\tb\nc\nd\te\n\tf\n" + "x\n" * 6)
-    found = source(tmp_path, on_bad_line="skip")
-    assert read(found) == [("a", "b"), ("d", "e")]
-    assert found.tally.left_out == 8
-    columns, empty = found.tally.reasons()
+    pairs = source(tmp_path, on_bad_line="skip")
+    assert read(pairs) == [("a", "b"), ("d", "e")]
+    assert pairs.tally.left_out == 8
+    columns, empty = pairs.tally.reasons()
     assert columns.startswith("7 where 1 column where 2")
     assert columns.endswith("pairs.tsv:8, …)")
     assert empty.startswith("1 where the source is empty (")
-    read(found)
-    assert found.tally.left_out == 8  # not counted twice
+    read(pairs)
+    assert pairs.tally.left_out == 8  # not counted twice
 
 
 def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
@@ -253,9 +253,9 @@ def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
 def test_a_line_that_is_no_csv_is_left_out_and_no_other(tmp_path: Path) -> None:
     long = "e" * 200_000
     write(tmp_path / "pairs.csv", f'a,b\n"He said "hi".",c\nd,e\n{long},f\n"g\nh",i\n')
-    found = source(tmp_path, "pairs.csv", on_bad_line="skip")
-    assert read(found) == [("a", "b"), ("d", "e"), ("g\nh", "i")]
-    assert [place for some in found.tally.places.values() for place in some] == [
+    pairs = source(tmp_path, "pairs.csv", on_bad_line="skip")
+    assert read(pairs) == [("a", "b"), ("d", "e"), ("g\nh", "i")]
+    assert [place for some in pairs.tally.places.values() for place in some] == [
         "pairs.csv:2",
         "pairs.csv:4",
     ]
