@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.config import Config, Decode
 from regard.data.batches import Collate, dealt_out, pad
 from regard.data.examples import Ids
-from regard.data.pairs import PairSource, listed_classes
+from regard.data.row_source import RowSource, listed_classes
 from regard.data.rows import Fault, Field, Row
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
@@ -118,7 +118,7 @@ class Classify(PairTask):
             [[self._numbers[row.target]] if row.target in self._numbers else [] for row in rows],
         )
 
-    def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
+    def faults(self, encoded: Sequence[Encoded], source: RowSource) -> dict[int, Fault]:
         found = {} if source.generated else super().faults(encoded, source)
         for number, one in enumerate(encoded):
             if one.target or number in found:

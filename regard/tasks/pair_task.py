@@ -14,7 +14,7 @@ from regard.data.batches import BatchStream, Collate
 from regard.data.bpe_dropout import BpeDropout
 from regard.data.corpus import key_of, make_corpus, open_corpus
 from regard.data.examples import Examples, Ids, InMemory
-from regard.data.pairs import PairSource
+from regard.data.row_source import RowSource
 from regard.data.rows import Fault, Field, Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import UNKNOWN, Tokenizer
@@ -57,7 +57,7 @@ class PairTask(Task):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.sources = {
-            split: PairSource(getattr(config.data, split), split, config.data, self.FIELDS)
+            split: RowSource(getattr(config.data, split), split, config.data, self.FIELDS)
             for split in SPLITS
         }
         self._examples: dict[Split, Examples] = {}
@@ -217,7 +217,7 @@ class PairTask(Task):
                 f"{f': {reasons}' if reasons else ''}."
             )
 
-    def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
+    def faults(self, encoded: Sequence[Encoded], source: RowSource) -> dict[int, Fault]:
         """Which of these lines cannot be used, now that their tokens are known, and why."""
         most = self.config.data.max_length
         found: dict[int, Fault] = {}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.commands import tables
-from regard.data import pairs
+from regard.data import row_source
 from regard.data.batches import BatchStream
 from regard.data.corpus import cache_folder, make_corpus, open_corpus
 from regard.data.examples import InMemory
@@ -226,7 +226,7 @@ def test_a_large_file_gives_a_part_of_its_lines_to_the_vocabulary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spread over all of it, and said; every line is trained on all the same."""
-    monkeypatch.setattr(pairs, "LEARNED_FROM", 40)
+    monkeypatch.setattr(row_source, "LEARNED_FROM", 40)
     (tmp_path / "pairs.tsv").write_text("".join(f"s{n}\tt\n" for n in range(99)) + "bad\n")
     task = translation(tmp_path, "data.on_bad_line=skip", "tokenizer.kind=words")
     task.check_data()

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import Data
-from regard.data.pairs import PairSource
+from regard.data.row_source import RowSource
 from regard.data.rows import Answer, Field, Row
 from regard.system.errors import UserError
 
@@ -138,8 +138,8 @@ MAPPINGS = [json_lines, parquet, dataset_folder]
 Write = Callable[[Path, Sequence[Field], Values], Mapping[str, str]]
 
 
-def source(folder: Path, fields: tuple[Field, ...], name: str, **options: Any) -> PairSource:
-    return PairSource(name, "train", Data(directory=str(folder), **options), fields)
+def source(folder: Path, fields: tuple[Field, ...], name: str, **options: Any) -> RowSource:
+    return RowSource(name, "train", Data(directory=str(folder), **options), fields)
 
 
 def read(folder: Path, fields: tuple[Field, ...], rows: Values, write: Write) -> list[Row]:
@@ -381,7 +381,7 @@ def test_one_file_is_split_by_its_words(tmp_path: Path) -> None:
     options = dict.fromkeys(("train", "valid", "test"), "rows.tsv")
     data = Data(directory=str(tmp_path), held_out=0.2, **options)
     parts = [
-        {row["words"] for row in PairSource("rows.tsv", split, data, TAGGED).rows()}
+        {row["words"] for row in RowSource("rows.tsv", split, data, TAGGED).rows()}
         for split in ("train", "valid", "test")
     ]
     assert sum(map(len, parts)) == 50

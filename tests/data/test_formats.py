@@ -8,17 +8,17 @@ import pytest
 
 from regard.config import Data
 from regard.data.lines import text_lines
-from regard.data.pairs import PairSource
+from regard.data.row_source import RowSource
 from regard.system.errors import UserError
 
 PAIRS = [('A man, "here".', "Ein Mann."), ("two dogs", "zwei Hunde"), ("é 漢", "ß")]
 
 
-def source(folder: Path, name: str = "pairs.tsv", **options) -> PairSource:
-    return PairSource(name, "train", Data(directory=str(folder), **options))
+def source(folder: Path, name: str = "pairs.tsv", **options) -> RowSource:
+    return RowSource(name, "train", Data(directory=str(folder), **options))
 
 
-def read(source: PairSource) -> list[tuple[str, str]]:
+def read(source: RowSource) -> list[tuple[str, str]]:
     return [(row.source, row.target) for row in source.rows()]
 
 
@@ -285,7 +285,7 @@ def test_a_broken_or_missing_file_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_generator_needs_room_for_its_shortest_sequence() -> None:
     with pytest.raises(UserError, match="max_length=1 is less than the 2 digits"):
-        read(PairSource("sort", "train", Data(max_length=1)))
+        read(RowSource("sort", "train", Data(max_length=1)))
 
 
 def test_no_line_is_gained_or_lost() -> None:

@@ -31,7 +31,7 @@ PAIR = (Field("source"), Field("target"))
 
 
 @dataclass
-class PairSource(Source):
+class RowSource(Source):
     """Where the rows of one split come from, and which lines of it were left out."""
 
     fields: tuple[Field, ...] = PAIR
