@@ -49,7 +49,8 @@ def sentences(data: Path | None) -> tuple[list[list[int]], list[list[int]]]:
     """Pairs whose lengths spread as captions and short sentences do, the two sides alike."""
     if data is not None:
         task = Translate.learn(config.load("multi30k", [f"data.directory={data}"]))
-        return task.examples("train").rows(np.arange(SENTENCES))
+        sources, targets = task.examples("train").rows(np.arange(SENTENCES))
+        return sources, targets
     random = np.random.default_rng(0)
     source = np.clip(random.gamma(5.0, 13.5 / 5.0, SENTENCES).round(), 3, 40).astype(int)
     target = np.clip(source + random.integers(-2, 3, SENTENCES), 3, 40)

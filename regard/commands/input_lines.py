@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.data.records import numbered_lines, read_lines
+from regard.data.lines import numbered_lines, read_lines
 
 TOGETHER = 1024
 """Lines that are predicted at a time, at most: those of like length among them go together."""

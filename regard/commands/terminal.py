@@ -71,7 +71,7 @@ def progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
     """The same for a file's lines, unless it would stand between outputs that are on the screen."""
     if file is None or not file.is_file() or sys.stdout is None or sys.stdout.isatty():
         return contextlib.nullcontext()
-    from regard.data.records import count_lines
+    from regard.data.lines import count_lines
 
     return progress(count_lines(file))
 

@@ -29,11 +29,22 @@ class Data(Section):
     )
     text: str = Field("", description="the column of the text to classify, by name or number")
     label: str = Field("", description="the column of its class")
+    text_pair: str = Field(
+        "", description="the column of a second text, to be compared with data.text"
+    )
+    score: str = Field("", description="the column of the number that two texts are rated with")
+    words: str = Field("", description="the column of the words to tag, separated by spaces")
+    tags: str = Field("", description="the column of their tags, one per word")
+    context: str = Field("", description="the column of the text that holds the answer")
+    question: str = Field("", description="the column of the question")
+    answers: str = Field(
+        "", description="the column of its answers, which are parts of the context"
+    )
     max_length: int = Field(
         20,
         ge=1,
         le=100_000,
-        description="the most tokens a line may have, on either side; for lm, of a stretch",
+        description="the most tokens a line may have, on either side; for lm, in a chunk",
     )
     on_bad_line: Literal["error", "skip"] = Field(
         "error",
@@ -57,7 +68,7 @@ class Data(Section):
     )
     fresh: bool = Field(True, description="a generator makes new examples every epoch")
     split_seed: int = Field(
-        0, ge=0, lt=2**63, description="draws which of a generator's or a file's examples those are"
+        0, ge=0, lt=2**63, description="random seed that decides which examples are held out"
     )
     held_out: float = Field(
         0.0,

@@ -1,4 +1,4 @@
-"""BPE-dropout: a word is cut another way each time, so that a model learns its pieces too."""
+"""BPE-dropout: a word is segmented differently each time, so that its subwords are learned too."""
 
 import itertools
 import json
@@ -8,8 +8,8 @@ import numpy as np
 from regard.data.examples import Ids
 from regard.data.tokenizer import Tokenizer
 
-WAYS = 16
-"""Ways to cut a word that are drawn, at most; each occurrence takes one of them, or draws one."""
+SEGMENTATIONS = 16
+"""How many segmentations of a word are sampled at most; each occurrence takes one of them."""
 
 
 class BpeDropout:
@@ -23,29 +23,29 @@ class BpeDropout:
     def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
         model = json.loads(tokenizer.json)["model"]
         if model["type"] != "BPE":
-            raise ValueError(f"BPE-dropout is for BPE, and this tokenizer is {model['type']}")
+            raise ValueError(f"BPE-dropout needs a BPE tokenizer; this one is {model['type']}")
         if tokenizer.unknown is None:
             raise ValueError("BPE-dropout needs a tokenizer with an id for unknown characters")
         self._tokenizer = tokenizer
         self._unknown = tokenizer.unknown
         self._rate = rate
         self._ids: dict[str, int] = model["vocab"]
-        self._drawn: dict[str, list[Ids]] = {}
+        self._sampled: dict[str, list[Ids]] = {}
         self._ranks = {tuple(merge): rank for rank, merge in enumerate(model["merges"])}
 
     def encode(self, text: str, random: np.random.Generator) -> Ids:
         """Token ids of a text."""
         row: Ids = []
         for word in self._tokenizer.words(text):
-            ways = self._drawn.setdefault(word, [])
-            choice = int(random.integers(WAYS))
-            if choice >= len(ways):
-                ways.append(self.cut(word, random))
-            row += ways[min(choice, len(ways) - 1)]
+            segmentations = self._sampled.setdefault(word, [])
+            choice = int(random.integers(SEGMENTATIONS))
+            if choice >= len(segmentations):
+                segmentations.append(self.cut(word, random))
+            row += segmentations[min(choice, len(segmentations) - 1)]
         return row
 
     def cut(self, word: str, random: np.random.Generator) -> Ids:
-        """The pieces of one word, this time."""
+        """The subwords of one word, sampled anew."""
         pieces = list(word)
         while len(pieces) > 1:
             possible = [

@@ -1,4 +1,4 @@
-"""The token ids of a file of pairs, kept on disk: made once, read by every later run."""
+"""The token ids of a training file, kept on disk: made once, read by every later run."""
 
 import contextlib
 import hashlib
@@ -8,32 +8,34 @@ import shutil
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from regard.data.examples import PARTS, SIDES, Ids, OnDisk
+from regard.data.examples import PARTS, SIDES, OnDisk
 from regard.data.tally import Tally
 from regard.system.errors import UserError
+from regard.system.files import saying_what_failed, write_json, writing
 
-VERSION = 2
+VERSION = 3
 ABOUT = "about.json"
 
 
 def cache_folder() -> Path:
     """Where token ids are kept: $REGARD_CACHE, or the user's cache."""
-    given = os.environ.get("REGARD_CACHE")
-    if given:
-        return Path(given)
+    folder = os.environ.get("REGARD_CACHE")
+    if folder:
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
 def key_of(*parts: object) -> str:
-    """One name for all that the token ids depend on."""
+    """One name for everything that the token ids depend on."""
     return hashlib.sha256(json.dumps([VERSION, *parts]).encode()).hexdigest()[:32]
 
 
 def open_corpus(key: str, tally: Tally) -> OnDisk | None:
-    """The examples of this key, if they are there; the tally is what it was when they were made."""
+    """The examples of this key, if there are any; the tally becomes that of their making."""
     folder = cache_folder() / key
     if not folder.exists():
         return None
@@ -43,53 +45,61 @@ def open_corpus(key: str, tally: Tally) -> OnDisk | None:
             if _checksum(folder / name) != checksum:
                 raise ValueError(name)
         tally.begin(about["tally"])
-        return OnDisk(folder, count=tally.rows)
+        return OnDisk(folder, count=tally.rows, sides=about["sides"])
     except (OSError, ValueError, KeyError, TypeError):
         shutil.rmtree(folder, ignore_errors=True)  # damaged: it is only a copy
         return None
 
 
-def make_corpus(key: str, lines: Iterable[tuple[object, Ids, Ids]], *, tally: Tally) -> OnDisk:
-    """Write the examples of this key, whole or not at all; a line is whatever, source, target."""
+def make_corpus(
+    key: str,
+    examples: Iterable[Sequence[Any]],
+    *,
+    tally: Tally,
+    sides: Sequence[str] = SIDES,
+) -> OnDisk:
+    """Write the examples of this key, whole or not at all.
+
+    An example is its row, which is not kept, and the token ids of each side.
+    """
     folder = cache_folder() / key
-    aside = folder.with_name(f".{key}.{os.getpid()}.part")
+    remedy = "Token ids are kept there; set REGARD_CACHE to a folder with room."
     try:
-        aside.mkdir(parents=True)
-        _write(aside, lines)
-        checksums = {path.name: _checksum(path) for path in sorted(aside.iterdir())}
-        about = {"checksums": checksums, "tally": tally.counted()}
-        (aside / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-        if not folder.exists():  # another process may have been faster, with the same bytes
-            os.replace(aside, folder)
-    except OSError as error:
-        raise UserError(
-            f"{folder} could not be written: {error.strerror}. Token ids are kept there; set "
-            f"REGARD_CACHE to a folder with room."
-        ) from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return OnDisk(folder, count=tally.rows)
+        with saying_what_failed(folder, remedy=remedy):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        with writing(folder, remedy=remedy) as aside:
+            aside.mkdir()
+            _write(aside, examples, sides)
+            checksums = {path.name: _checksum(path) for path in sorted(aside.iterdir())}
+            about = {"checksums": checksums, "tally": tally.counted(), "sides": list(sides)}
+            write_json(aside / ABOUT, about)
+    except UserError:
+        corpus = open_corpus(key, tally)  # another process may have been faster, with the same
+        if corpus is None:
+            raise
+        return corpus
+    return OnDisk(folder, count=tally.rows, sides=sides)
 
 
 def _checksum(path: Path) -> int:
-    """Of a file of any size, read a stretch at a time."""
-    found = 0
+    """CRC-32 of a file of any size, read one chunk at a time."""
+    checksum = 0
     with path.open("rb") as file:
-        while stretch := file.read(2**20):
-            found = zlib.crc32(stretch, found)
-    return found
+        while chunk := file.read(2**20):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
 
 
-def _write(folder: Path, lines: Iterable[tuple[object, Ids, Ids]]) -> None:
+def _write(folder: Path, examples: Iterable[Sequence[Any]], sides: Sequence[str]) -> None:
     """The files of `OnDisk`."""
     with contextlib.ExitStack() as opened:
         files = [
-            tuple(opened.enter_context((folder / f"{name}.{part}").open("wb")) for part in PARTS)
-            for name in SIDES
+            tuple(opened.enter_context((folder / f"{side}.{part}").open("wb")) for part in PARTS)
+            for side in sides
         ]
-        written = [0, 0]
-        for _, *sides in lines:
-            for side, (row, (ids, ends)) in enumerate(zip(sides, files, strict=True)):
-                written[side] += len(row)
-                ids.write(array("I", row).tobytes())
-                ends.write(written[side].to_bytes(8, sys.byteorder))
+        ends = [0] * len(files)
+        for _, *rows in examples:
+            for side, (row, (ids_file, ends_file)) in enumerate(zip(rows, files, strict=True)):
+                ends[side] += len(row)
+                ids_file.write(array("I", row).tobytes())
+                ends_file.write(ends[side].to_bytes(8, sys.byteorder))

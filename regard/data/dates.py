@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from regard.config import Data
-from regard.data.splits import Pair, Split, draws, split_of
+from regard.data.splits import Pair, Split, epoch_random, split_of
 from regard.system.optional import needed
 
 LOCALES = [
@@ -72,7 +72,7 @@ LOCALES = [
 FORMATS = ("full", "long", "medium")
 
 WORDED = ("MMM", "月")
-"""What a pattern has that names the month in letters."""
+"""A pattern with one of these names the month in letters."""
 
 FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
 
@@ -93,7 +93,7 @@ def ways() -> list[tuple[str, str]]:
 
 
 def write(day: datetime.date, locale: str, form: str) -> str:
-    """A day as people of that place write it, with plain spaces."""
+    """A day in the form of this locale, with plain spaces."""
     dates = needed("babel.dates", extra="words", what="data of 'dates'")
     return " ".join(dates.format_date(day, form, locale=locale).split())
 
@@ -101,9 +101,9 @@ def write(day: datetime.date, locale: str, form: str) -> str:
 def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
     """Endless dates from 1900 to 2099, each written in a random way.
 
-    A day belongs to one split for good, in whatever language it is written.
+    A day always belongs to the same split, in whatever language it is written.
     """
-    random = draws(data, split, seed=seed, epoch=epoch)
+    random = epoch_random(data, split, seed=seed, epoch=epoch)
     known = ways()
     days = (LAST - FIRST).days + 1
     while True:

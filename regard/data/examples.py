@@ -1,4 +1,4 @@
-"""Token ids of many pairs: in memory, or in files that are mapped into it as they are needed."""
+"""Token ids of many rows, by side: in memory, or in files that are mapped as they are needed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -27,77 +27,75 @@ class Side:
         ]
 
     def lengths(self, begin: int, end: int) -> Int[np.ndarray, "N"]:
-        """Of the rows begin, …, end − 1."""
+        """The lengths of rows begin, …, end − 1."""
         before = self.ends[begin - 1] if begin else 0
         return np.diff(self.ends[begin:end], prepend=before)
-
-
-class Examples(ABC):
-    """Sources and targets of a set, as token ids."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def sides(self) -> tuple[Side, Side]:
-        """Source and target; whoever is done with them lets them go."""
-
-    def lengths(self, begin: int, end: int) -> Int[np.ndarray, "N 2"]:
-        """How many tokens the source and the target of some consecutive rows have."""
-        return np.stack([side.lengths(begin, end) for side in self.sides()], axis=1)
-
-    def rows(self, numbers: Int[np.ndarray, "B"]) -> tuple[list[Ids], list[Ids]]:
-        """Sources and targets of these rows."""
-        source, target = self.sides()
-        return source.rows(numbers), target.rows(numbers)
-
-
-class InMemory(Examples):
-    """Examples as arrays."""
-
-    def __init__(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> None:
-        self._sides = (_side(sources), _side(targets))
-
-    def __len__(self) -> int:
-        return len(self._sides[0].ends)
-
-    def sides(self) -> tuple[Side, Side]:
-        return self._sides
-
-
-def _side(rows: Sequence[Ids]) -> Side:
-    lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
-    ids = np.fromiter((one for row in rows for one in row), dtype=np.int32, count=lengths.sum())
-    return Side(ids, np.cumsum(lengths))
 
 
 SIDES = ("source", "target")
 PARTS = ("ids", "ends")
 
 
-class OnDisk(Examples):
-    """Examples in a folder, mapped anew for every use, so that what was read can be let go.
+class Examples(ABC):
+    """The token ids of a set of examples, side by side: source and target, or others."""
 
-    source.ids and target.ids hold the ids, 32 bits each; source.ends and target.ends, 64 bits
-    each, where every row ends.
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def sides(self) -> tuple[Side, ...]:
+        """All sides, in order; not to be kept, for a mapped file takes memory while they are."""
+
+    def lengths(self, begin: int, end: int) -> Int[np.ndarray, "N sides"]:
+        """How many tokens each side of some consecutive rows has."""
+        return np.stack([side.lengths(begin, end) for side in self.sides()], axis=1)
+
+    def rows(self, numbers: Int[np.ndarray, "B"]) -> tuple[list[Ids], ...]:
+        """The ids of these rows, side by side."""
+        return tuple(side.rows(numbers) for side in self.sides())
+
+
+class InMemory(Examples):
+    """Examples as arrays, made of the rows of each side."""
+
+    def __init__(self, *sides: Sequence[Ids]) -> None:
+        self._sides = tuple(map(_side, sides))
+
+    def __len__(self) -> int:
+        return len(self._sides[0].ends)
+
+    def sides(self) -> tuple[Side, ...]:
+        return self._sides
+
+
+def _side(rows: Sequence[Ids]) -> Side:
+    lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
+    ids = np.fromiter((id for row in rows for id in row), dtype=np.int32, count=lengths.sum())
+    return Side(ids, np.cumsum(lengths))
+
+
+class OnDisk(Examples):
+    """Examples in a folder, mapped anew for every use, so that memory is freed after it.
+
+    SIDE.ids holds the ids of a side, 32 bits each; SIDE.ends, 64 bits each, where every row ends.
     """
 
-    def __init__(self, folder: Path, *, count: int) -> None:
+    def __init__(self, folder: Path, *, count: int, sides: Sequence[str] = SIDES) -> None:
         self.folder = folder
         self._count = count
+        self._names = tuple(sides)
 
     def __len__(self) -> int:
         return self._count
 
-    def sides(self) -> tuple[Side, Side]:
-        source, target = (
+    def sides(self) -> tuple[Side, ...]:
+        return tuple(
             Side(
                 _mapped(self.folder / f"{name}.ids", np.uint32),
                 _mapped(self.folder / f"{name}.ends", np.int64),
             )
-            for name in SIDES
+            for name in self._names
         )
-        return source, target
 
 
 def _mapped(path: Path, dtype: type) -> np.ndarray:

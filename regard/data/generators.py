@@ -11,7 +11,7 @@ from regard.data import dates, numbers, parity, pronunciations, synthetic
 from regard.data.splits import Pair, Split
 
 HELD_OUT = {"valid": 500, "test": 2_000}
-"""Held-out examples of a stream, no two alike."""
+"""How many different examples of a stream are held out."""
 
 
 @runtime_checkable
@@ -32,14 +32,14 @@ class Endless:
         return list(islice(self.stream(data, "train", seed=seed, epoch=epoch), data.epoch_size))
 
     def held_out(self, data: Data, split: Split) -> list[Pair]:
-        """The same whatever the run's seed, so that scores compare."""
-        found: dict[str, str] = {}
-        most = 10 * HELD_OUT[split]  # short examples are few: all there are will have to do
+        """Examples that do not depend on the run's seed, so that metrics can be compared."""
+        pairs: dict[str, str] = {}
+        most = 10 * HELD_OUT[split]  # there may be fewer short examples: then all there are
         for source, target in islice(self.stream(data, split, seed=0, epoch=0), most):
-            found.setdefault(source, target)
-            if len(found) == HELD_OUT[split]:
+            pairs.setdefault(source, target)
+            if len(pairs) == HELD_OUT[split]:
                 break
-        return list(found.items())
+        return list(pairs.items())
 
 
 @dataclass(frozen=True)
@@ -63,4 +63,4 @@ GENERATORS: dict[str, Endless | Finite] = {
     "numbers": Endless(numbers.stream),
     "cmudict": Finite(pronunciations.pairs),
 }
-"""What `data.train`, `valid` and `test` may name beside a file."""
+"""The names that `data.train`, `valid` and `test` may have instead of a file."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from regard.config import Data
-from regard.data.splits import Pair, Split, draws, split_of
+from regard.data.splits import Pair, Split, epoch_random, split_of
 from regard.system.errors import UserError
 from regard.system.optional import needed
 
@@ -15,19 +15,18 @@ LARGEST = 999_999
 
 
 def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
-    """Endless numbers from 1 to 999,999; each belongs to one split for good.
+    """Endless numbers from 1 to 999,999; each always belongs to the same split.
 
-    As many have 1 to 3 digits, 4, 5 and 6: drawn evenly from all, nine in ten would have six.
+    1 to 3 digits, 4, 5 and 6 are equally likely: if every number were, nine in ten would have 6.
     """
     words = needed("num2words", extra="words", what="data of 'numbers'")
     for side, language in (("source", data.source), ("target", data.target)):
         if language not in words.CONVERTER_CLASSES:
             known = ", ".join(sorted(words.CONVERTER_CLASSES))
             raise UserError(
-                f"data.{side}={language!r} is no language that numbers can be written in; there "
-                f"are {known}."
+                f"data.{side}={language!r} is not a language of num2words, which knows {known}."
             )
-    random = draws(data, split, seed=seed, epoch=epoch)
+    random = epoch_random(data, split, seed=seed, epoch=epoch)
     while True:
         bound = 10 ** random.integers(3, 7)
         number = int(random.integers(1 if bound == 1000 else bound // 10, bound))

@@ -1,7 +1,7 @@
 """Parity: is the sum of the numbers even or odd?
 
-One number read wrongly, or one step forgotten, and the answer is as good as a coin. There is no
-credit for being nearly right, which is what makes this small task hard to learn.
+If one number is misread or one step forgotten, the answer is no better than a coin's. A nearly
+right answer earns nothing, which makes this small task hard to learn.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from regard.config import Data
-from regard.data.splits import Pair, Split, draws, split_of
+from regard.data.splits import Pair, Split, epoch_random, split_of
 from regard.system.errors import UserError
 
 NUMBERS = 200
@@ -35,12 +35,14 @@ def stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]
     shortest, longest = SHORTEST, data.max_length
     if split == "train" and epoch < data.curriculum:
         shortest, longest = 1, max(1, longest * (epoch + 1) // data.curriculum)
-    return _sequences(data, split, shortest, longest, draws(data, split, seed=seed, epoch=epoch))
+    return _sequences(
+        data, split, shortest, longest, epoch_random(data, split, seed=seed, epoch=epoch)
+    )
 
 
 def long_stream(data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
     """Endless sequences of 200 numbers."""
-    return _sequences(data, split, LONG, LONG, draws(data, split, seed=seed, epoch=epoch))
+    return _sequences(data, split, LONG, LONG, epoch_random(data, split, seed=seed, epoch=epoch))
 
 
 def _sequences(

@@ -11,9 +11,9 @@ from regard.system.errors import UserError
 
 
 def hash_of(path: Path) -> str:
-    """Of a file's bytes; of a folder, of every file in it."""
+    """SHA-256 of a file's bytes; of a folder, those of all files in it."""
     if path.is_dir():
-        return "+".join(hash_of(one) for one in sorted(path.rglob("*")) if one.is_file())
+        return "+".join(hash_of(file) for file in sorted(path.rglob("*")) if file.is_file())
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
@@ -41,14 +41,14 @@ class Source:
         return self.name if self.generated else hash_of(self.path)
 
     def generate(self) -> list[Pair]:
-        """A generator's examples of this split; of its first epoch, where each has its own."""
+        """A generator's examples of this split, in its first epoch."""
         generator = GENERATORS[self.name]
         if self.split == "train":
             return generator.training(self.data, seed=0, epoch=0)
         return generator.held_out(self.data, self.split)
 
     def check_file(self) -> None:
-        """Refuse a name that is neither a generator's nor a file's."""
+        """Refuse a name that is neither a generator nor a file."""
         if not self.path.is_file():
             raise UserError(
                 f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "

@@ -6,14 +6,14 @@ from itertools import cycle
 import numpy as np
 
 from regard.config import Data
-from regard.data.splits import Pair, Split, draws, split_of
+from regard.data.splits import Pair, Split, epoch_random, split_of
 from regard.system.errors import UserError
 
 SHORTEST = 2
 
 
-def falling(random: np.random.Generator, longest: int) -> list[int]:
-    """Digits already in order, but in the wrong one: 9 7 7 4."""
+def descending(random: np.random.Generator, longest: int) -> list[int]:
+    """Digits in descending order: 9 7 7 4."""
     return sorted(with_repeats(random, longest), reverse=True)
 
 
@@ -23,18 +23,18 @@ def permutation(random: np.random.Generator, longest: int) -> list[int]:
 
 
 def with_repeats(random: np.random.Generator, longest: int) -> list[int]:
-    """Any digits, 2 of them or more."""
+    """Any digits, at least 2."""
     return random.integers(0, 10, random.integers(SHORTEST, longest + 1)).tolist()
 
 
-KINDS = (falling, permutation, with_repeats)
+KINDS = (descending, permutation, with_repeats)
 
 TASKS: dict[str, Callable[[list[int]], list[int]]] = {
     "sort": sorted,
     "copy": list,
     "reverse": lambda digits: digits[::-1],
 }
-"""What becomes of the digits, by the generator's name."""
+"""The function of the digits that is to be learned, by the generator's name."""
 
 
 def stream(task: str, data: Data, split: Split, *, seed: int, epoch: int) -> Iterator[Pair]:
@@ -44,7 +44,7 @@ def stream(task: str, data: Data, split: Split, *, seed: int, epoch: int) -> Ite
             f"data.max_length={data.max_length} is less than the {SHORTEST} digits of the shortest "
             f"sequence that {task} makes."
         )
-    random = draws(data, split, seed=seed, epoch=epoch)
+    random = epoch_random(data, split, seed=seed, epoch=epoch)
     for kind in cycle(KINDS):
         source = None
         while source is None or split_of(source, seed=data.split_seed) != split:

@@ -1,15 +1,15 @@
-"""What became of the lines of a file: used, refused at the first fault, or left out and counted."""
+"""Counts of a file's lines: those used, and those left out, unless the first fault is an error."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from regard.data.examples import Ids
-from regard.data.records import Fault, Record, Row
+from regard.data.rows import Fault, Record, Row
 from regard.system.errors import UserError
 
 SHOWN = 5
-"""Places remembered of each reason."""
+"""How many places are remembered for each reason."""
 
 
 @dataclass
@@ -19,14 +19,14 @@ class Tally:
     on_bad_line: str
     """"error": the first is refused; "skip": all are counted."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Lines left out, by reason."""
+    """How many lines were left out, by reason."""
     places: dict[str, list[str]] = field(default_factory=dict)
-    """Where the first of them stand."""
+    """The first places of each reason."""
     rows: int = 0
-    """Lines used."""
+    """How many lines were used."""
     tokens: int = 0
     unknown: int = 0
-    """Tokens that have no id of their own."""
+    """How many of the tokens have no id of their own."""
 
     @property
     def left_out(self) -> int:
@@ -47,7 +47,7 @@ class Tally:
             shown.append(f"{fault.file.name}:{fault.line}")
 
     def good(self, records: Iterable[Record]) -> Iterator[Row]:
-        """The rows among these; the faults are met."""
+        """The rows among these records; faults are counted or refused."""
         for record in records:
             if isinstance(record, Fault):
                 self.meet(record)
@@ -55,13 +55,13 @@ class Tally:
                 yield record
 
     def use(self, rows: int, texts: Sequence[Ids], *, unknown: int) -> None:
-        """Count lines that are used, and the ids of their texts."""
+        """Count lines that are used, and the tokens of their texts."""
         self.rows += rows
         self.tokens += sum(map(len, texts))
         self.unknown += sum(ids.count(unknown) for ids in texts)
 
     def reasons(self) -> dict[str, int]:
-        """A clause on each reason, with its count and its first places; and its count."""
+        """How many lines each reason concerns, by a clause with count, reason and first places."""
         return {
             f"{count:,} where {kind} ({', '.join(self.places[kind])}"
             f"{', …' if count > len(self.places[kind]) else ''})": count
@@ -69,13 +69,15 @@ class Tally:
         }
 
     def begin(self, counted: dict[str, Any] | None = None) -> None:
-        """Count anew, as the file is read again; or take what was counted when it last was."""
+        """Start from zero, as the file is read again, or from what `counted` returned earlier."""
         fresh = Tally(self.on_bad_line, **{} if counted is None else counted)
-        for one in fields(Tally):
-            setattr(self, one.name, getattr(fresh, one.name))
+        for count in fields(Tally):
+            setattr(self, count.name, getattr(fresh, count.name))
 
     def counted(self) -> dict[str, Any]:
-        """All that `begin` takes up again."""
+        """All counts, for `begin`."""
         return {
-            one.name: getattr(self, one.name) for one in fields(Tally) if one.name != "on_bad_line"
+            count.name: getattr(self, count.name)
+            for count in fields(Tally)
+            if count.name != "on_bad_line"
         }

@@ -1,4 +1,4 @@
-"""Running text: the lines of a file, one after another, cut into batches that go on."""
+"""Running text: the lines of a file, one after another, in batches that continue each other."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.data.batches import TARGETS
-from regard.data.records import read_text
+from regard.data.lines import read_text
 from regard.data.source import Source
 from regard.data.tokenizer import OURS, SpecialIds
 from regard.system.errors import UserError
@@ -21,26 +21,26 @@ class TextSource(Source):
     """The text of one split: the lines of a file, or the sources of a generator."""
 
     def lines(self) -> list[str]:
-        """Every line, the empty ones too: they are part of a text."""
+        """Every line; empty lines too, which are part of a text."""
         if self.generated:
             return list(dict.fromkeys(source for source, _ in self.generate()))
         self.check_file()
         lines = list(read_text(self.path))
         if not any(line.split() for line in lines):
-            raise UserError(f"{self.path}: there is no text in it.")
+            raise UserError(f"{self.path}: the file contains no text.")
         return lines
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """A chunk of text per row, and the same one token on."""
+    """One chunk of text per row, and the same chunk shifted by one token."""
 
     source: Int[Tensor, "B L"]
     target: Int[Tensor, "B L"]
     tokens: int
-    """Targets, padding not counted."""
+    """How many targets there are, without padding."""
     first: bool
-    """Whether the text begins here; if not, it goes on where the last batch ended, row by row."""
+    """Whether the text begins here; if not, each row continues that of the last batch."""
     lengths: Int[Tensor, "B"]
     """How many tokens of each row are real."""
 
@@ -65,7 +65,7 @@ class TextBatch:
         return TextBatch(self.source[which], self.target[which], tokens, self.first, lengths)
 
     def shares(self, count: int) -> "list[TextBatch]":
-        """Itself: what one batch leaves for the next is of all its rows."""
+        """The batch itself: the state that it leaves for the next one is of all its rows."""
         return [self]
 
 
@@ -102,7 +102,7 @@ class TextStream:
             yield TextBatch(source, target, int(real.sum()), first=begin == 0, lengths=real)
 
     def largest(self, number: int) -> dict[str, TextBatch]:
-        """They are all of one size but the last."""
+        """One batch: all have the same size, except the last."""
         return {f"{self._rows} rows of {self._length} tokens": next(self.epoch(number))}
 
     def count(self, number: int) -> int:

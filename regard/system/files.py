@@ -14,28 +14,29 @@ from regard.system.errors import UserError
 
 
 @contextlib.contextmanager
-def saying_what_failed(path: Path) -> Iterator[None]:
-    """Turn an error of the disk into a sentence."""
+def saying_what_failed(path: Path, *, remedy: str = "") -> Iterator[None]:
+    """Turn an error of the disk into a sentence; remedy: what to do, if not simply to try again."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         full = error.errno in (ENOSPC, EFBIG, EDQUOT)
-        raise UserError(
-            f"{path} could not be written: {reason}. What was saved before is untouched; "
-            f"{'make room and ' if full else ''}try again (a training goes on with --resume)."
-        ) from error
+        again = (
+            f"What was saved before is untouched; {'make room and ' if full else ''}try again "
+            f"(a training goes on with --resume)."
+        )
+        raise UserError(f"{path} could not be written: {reason}. {remedy or again}") from error
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[Path]:
+def writing(path: Path, *, remedy: str = "") -> Iterator[Path]:
     """A path beside this one to write a file or folder at; it takes the name once it is whole.
 
     Whatever fails in between (a full disk above all) leaves what stood here before as it was.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with saying_what_failed(path):
+        with saying_what_failed(path, remedy=remedy):
             yield aside
             for part in sorted(aside.rglob("*")) if aside.is_dir() else []:
                 _flush(part)

@@ -81,7 +81,7 @@ class Hashes(NamedTuple):
 def _read(task: PairTask, split: Split) -> tuple[SplitReport, Hashes]:
     """The report on a split by itself, and what it can be compared with others by."""
     pairs, sources, lines = array("Q"), array("Q"), array("Q")
-    names = task.NAMES[: task.TOKEN_SIDES]
+    names = task.names[: task.TOKEN_SIDES]
     lengths: dict[str, dict[int, int]] = {name: {} for name in names}
     for encoded in task.read(split):
         pairs.append(_hash(encoded.row.source, encoded.row.target))

@@ -12,8 +12,8 @@ from torch import Tensor
 from regard.config import Config, Decode
 from regard.data.batches import TARGETS, Collate, dealt_out, padded
 from regard.data.examples import Ids
-from regard.data.pairs import PairSource, listed_classes
-from regard.data.records import Fault, Row
+from regard.data.row_source import RowSource, listed_classes
+from regard.data.rows import Fault, Field, Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import OURS, SpecialIds, Tokenizer
 from regard.models import RecurrentClassifier
@@ -92,7 +92,7 @@ class Classify(PairTask):
 
     FILES = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
-    NAMES = ("text", "label")
+    FIELDS = (Field("text"), Field("label", "label"))
     TOKEN_SIDES = 1
     generates = False
 
@@ -152,7 +152,7 @@ class Classify(PairTask):
             [[] if number is None else [number] for number in numbers],
         )
 
-    def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
+    def faults(self, encoded: Sequence[Encoded], source: RowSource) -> dict[int, Fault]:
         faults = {} if source.generated else super().faults(encoded, source)
         for number, line in enumerate(encoded):
             if line.target or number in faults:

@@ -14,8 +14,8 @@ from regard.data.batches import BatchStream, Collate
 from regard.data.bpe_dropout import BpeDropout
 from regard.data.corpus import key_of, make_corpus, open_corpus
 from regard.data.examples import Examples, Ids, InMemory
-from regard.data.pairs import PairSource
-from regard.data.records import Columns, Fault, Row
+from regard.data.row_source import RowSource
+from regard.data.rows import Fault, Field, Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.system.engine import Engine
 from regard.system.errors import UserError
@@ -46,14 +46,14 @@ class Encoded(NamedTuple):
         return self.source, self.target
 
 
-Sources = dict[Split, PairSource]
+Sources = dict[Split, RowSource]
 
 
 class PairTask(Task):
     """Reads pairs of texts as token ids: a training file's are kept on disk, others in memory."""
 
-    NAMES: Columns = ("source", "target")
-    """What the sides are called."""
+    FIELDS: tuple[Field, ...] = (Field("source"), Field("target"))
+    """What a row has."""
     TOKEN_SIDES = 2
     """How many sides of a pair are texts: not the name of a class."""
 
@@ -69,9 +69,14 @@ class PairTask(Task):
     def sources_of(cls, config: Config) -> Sources:
         """Where the pairs of each split come from."""
         return {
-            split: PairSource(getattr(config.data, split), split, config.data, cls.NAMES)
+            split: RowSource(getattr(config.data, split), split, config.data, cls.FIELDS)
             for split in SPLITS
         }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the sides are called."""
+        return tuple(field.name for field in self.FIELDS)
 
     @property
     def fingerprint(self) -> str:
@@ -212,7 +217,7 @@ class PairTask(Task):
                 f"{f': {reasons}' if reasons else ''}."
             )
 
-    def _count(self, lines: Sequence[Encoded], source: PairSource) -> None:
+    def _count(self, lines: Sequence[Encoded], source: RowSource) -> None:
         """Count the lines that are used, their tokens, and those that are unknown."""
         source.tally.use(len(lines), [], unknown=0)
         for side, tokenizer in enumerate(self.tokenizers):
@@ -221,11 +226,11 @@ class PairTask(Task):
             unknown = -1 if tokenizer.unknown is None else tokenizer.unknown
             source.tally.use(0, texts, unknown=unknown)
 
-    def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
+    def faults(self, encoded: Sequence[Encoded], source: RowSource) -> dict[int, Fault]:
         """Which of these lines cannot be used, now that their tokens are known, and why."""
         most = self.config.data.max_length
         faults: dict[int, Fault] = {}
-        for side, name in enumerate(self.NAMES[: self.TOKEN_SIDES]):
+        for side, name in enumerate(self.names[: self.TOKEN_SIDES]):
             for number, line in enumerate(encoded):
                 count = len(line.sides[side])
                 if count <= most or number in faults:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard.config import Decode
 from regard.data.examples import Ids
-from regard.data.records import broken
+from regard.data.lines import broken
 from regard.data.tokenizer import Tokenizer
 from regard.system.errors import UserError
 from regard.tasks.prediction import Prediction

@@ -10,7 +10,7 @@ import torch
 from regard.config import Config, Decode
 from regard.data.batches import Batch, Collate, collate, source_batch
 from regard.data.examples import Ids
-from regard.data.records import Row
+from regard.data.rows import Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble, Stepper

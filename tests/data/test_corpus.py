@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.commands import tables
-from regard.data import pairs
+from regard.data import row_source
 from regard.data.batches import BatchStream
 from regard.data.corpus import cache_folder, make_corpus, open_corpus
 from regard.data.examples import InMemory
@@ -63,6 +63,49 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypa
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "file"))
     with pytest.raises(UserError, match="set REGARD_CACHE to a folder with room"):
         make_corpus("key", [], tally=Tally("skip"))
+
+
+def test_examples_may_have_other_sides_than_source_and_target(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    rows = [([1], [2, 3], [4]), ([5, 6], [7], [])]
+    sides = ("context", "question", "answers")
+    tally = Tally("skip", rows=2)
+    made = make_corpus("key", ((None, *row) for row in rows), tally=tally, sides=sides)
+    opened = open_corpus("key", Tally("skip"))
+    assert opened is not None
+    expected = tuple(list(side) for side in zip(*rows, strict=True))
+    assert made.rows(np.arange(2)) == opened.rows(np.arange(2)) == expected
+    assert InMemory(*expected).rows(np.arange(2)) == expected
+    assert opened.lengths(0, 2).tolist() == [[1, 2, 1], [2, 1, 0]]
+
+
+def test_of_two_that_make_the_same_copy_the_slower_takes_the_first(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    faster = Tally("skip", rows=1, tokens=2)
+
+    def lines():
+        yield None, [1], [2]
+        make_corpus("key", [(None, [1], [2])], tally=faster)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.getpid", iter(range(9)).__next__)  # two processes
+        slower = Tally("skip", rows=1, tokens=2)
+        made = make_corpus("key", lines(), tally=slower)
+    assert made.rows(np.arange(1)) == ([[1]], [[2]])
+    assert slower == faster
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_fault_while_a_copy_is_made_leaves_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+
+    def lines():
+        yield None, [1], [2]
+        raise UserError("x:2: bad")
+
+    with pytest.raises(UserError, match=r"^x:2: bad$"):
+        make_corpus("key", lines(), tally=Tally("error"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def translation(folder: Path, *settings: str) -> Translate:
@@ -183,7 +226,7 @@ def test_a_large_file_gives_a_part_of_its_lines_to_the_vocabulary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spread over all of it, and said; every line is trained on all the same."""
-    monkeypatch.setattr(pairs, "LEARNED_FROM", 40)
+    monkeypatch.setattr(row_source, "LEARNED_FROM", 40)
     (tmp_path / "pairs.tsv").write_text("".join(f"s{n}\tt\n" for n in range(99)) + "bad\n")
     task = translation(tmp_path, "data.on_bad_line=skip", "tokenizer.kind=words")
     task.check_data()

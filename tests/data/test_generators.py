@@ -103,7 +103,7 @@ def test_numbers_are_the_same_in_both_languages() -> None:
 
 @pytest.mark.parametrize(("source", "target"), [("", "fr"), ("en", "klingon")])
 def test_an_unknown_language_is_refused_with_those_there_are(source: str, target: str) -> None:
-    with pytest.raises(UserError, match="is no language that numbers can be written in; there are"):
+    with pytest.raises(UserError, match="is not a language of num2words, which knows"):
         next(numbers.stream(Data(source=source, target=target), "train", seed=1, epoch=0))
 
 

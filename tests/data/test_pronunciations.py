@@ -17,7 +17,7 @@ def test_no_word_is_in_two_splits_and_none_is_lost() -> None:
     assert len(words["valid"]) == pytest.approx(2_950, rel=0.05)
 
 
-def test_another_seed_draws_another_split() -> None:
+def test_another_seed_makes_another_split() -> None:
     first, second = ({word for word, _ in pairs(Data(split_seed=seed), "valid")} for seed in (0, 1))
     assert len(first & second) < 0.1 * len(first)
 

@@ -24,14 +24,14 @@ def test_targets_are_right(task: str) -> None:
 def test_the_three_kinds_take_turns() -> None:
     assert len(KINDS) == 3
     pairs = list(islice(stream("sort", DATA, "train", seed=3, epoch=0), 300))
-    falling, permuted, repeated = (
+    descending, permuted, repeated = (
         [[int(word) for word in source.split()] for source, _ in pairs[kind::3]]
         for kind in range(3)
     )
-    assert all(digits == sorted(digits, reverse=True) for digits in falling)
+    assert all(digits == sorted(digits, reverse=True) for digits in descending)
     assert all(sorted(digits) == list(range(10)) for digits in permuted)
     assert any(len(set(digits)) < len(digits) for digits in repeated)
-    assert {len(digits) for digits in falling + repeated} == set(range(2, 21))
+    assert {len(digits) for digits in descending + repeated} == set(range(2, 21))
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

@@ -1,4 +1,4 @@
-"""Running text in stretches: nothing lost, and each row goes on where it ended."""
+"""Running text in chunks: nothing is lost, and each row continues where it ended."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_a_file_keeps_its_empty_lines(tmp_path) -> None:
     assert source.lines() == ["one", "", "two"]
 
 
-@pytest.mark.parametrize(("text", "fault"), [("\n\n", "there is no text"), (None, "neither a")])
+@pytest.mark.parametrize(("text", "fault"), [("\n\n", "contains no text"), (None, "neither a")])
 def test_no_text_is_refused(tmp_path, text, fault) -> None:
     if text is not None:
         (tmp_path / "a.txt").write_text(text)

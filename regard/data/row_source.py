@@ -1,24 +1,25 @@
-"""Pairs of texts, source and target: from a generator, or from files."""
+"""The rows of one split: from a generator, or from files."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from regard.data.formats import Files, find_files
 from regard.data.generators import GENERATORS, Endless
-from regard.data.records import Columns, Files, Row, find_files
+from regard.data.rows import Field, Layout, Row
 from regard.data.source import Source, hash_of
-from regard.data.splits import part_of
+from regard.data.splits import Pair, part_of
 from regard.data.tally import Tally
 from regard.system.errors import UserError
 
 LEARNED_FROM = 500_000
-"""Lines that a tokenizer is learned from, at most: it keeps every word of them in memory."""
+"""A tokenizer is learned from this many lines at most: it keeps every word of them in memory."""
 
 MOST_SHOWN = 12
-"""Classes named in a message."""
+"""A message names this many classes at most."""
 
 
 def listed_classes(classes: Collection[str]) -> str:
@@ -26,15 +27,18 @@ def listed_classes(classes: Collection[str]) -> str:
     return ", ".join(list(classes)[:MOST_SHOWN]) + (", …" if len(classes) > MOST_SHOWN else "")
 
 
-@dataclass
-class PairSource(Source):
-    """Where the pairs of one split come from, and which lines of it were left out."""
+PAIR = (Field("source"), Field("target"))
 
-    names: Columns = ("source", "target")
-    """What the two sides are called: the keys of `data` that say where they stand."""
+
+@dataclass
+class RowSource(Source):
+    """Where the rows of one split come from, and which lines of it were left out."""
+
+    fields: tuple[Field, ...] = PAIR
+    """What a row has; each is named by the key of `data` that says in which column it is."""
     tally: Tally = field(init=False)
     every: int = field(default=1, init=False)
-    """Of how many lines one was taken to learn a tokenizer from."""
+    """A tokenizer is learned from one line in this many."""
 
     def __post_init__(self) -> None:
         self.tally = Tally(self.data.on_bad_line)
@@ -44,15 +48,15 @@ class PairSource(Source):
             )
 
     @property
-    def columns(self) -> Columns:
-        first, second = (getattr(self.data, name) for name in self.names)
-        return first, second
+    def columns(self) -> tuple[str, ...]:
+        """The column of each field, as the configuration gives it."""
+        return tuple(getattr(self.data, field.name) for field in self.fields)
 
     @cached_property
     def files(self) -> Files:
-        """The file of a table, or the two of parallel text."""
-        found = find_files(self.path, self.columns, self.names)
-        if found is None:
+        """One file with all fields, or one file per field."""
+        files = find_files(self.path, Layout(self.fields, self.columns))
+        if files is None:
             places = [str(self.path)]
             if all(self.columns):
                 places.append(" and ".join(f"{self.path}.{column}" for column in self.columns))
@@ -61,7 +65,7 @@ class PairSource(Source):
                 f"nor a file: there is none at {', nor '.join(places)} (--data says where the "
                 f"files are)."
             )
-        return found
+        return files
 
     @property
     def fingerprint(self) -> str:
@@ -71,7 +75,7 @@ class PairSource(Source):
 
     @property
     def endless(self) -> bool:
-        """Whether every epoch has new ones."""
+        """Whether every epoch has new examples."""
         return self.split == "train" and isinstance(GENERATORS.get(self.name), Endless)
 
     def rows(self, *, seed: int = 0, epoch: int = 0) -> Iterator[Row]:
@@ -89,26 +93,38 @@ class PairSource(Source):
             if self.endless
             else self.generate()
         )
-        yield from (Row(number, *pair) for number, pair in enumerate(pairs, start=1))
+        yield from self._generated_rows(pairs)
+
+    def _generated_rows(self, pairs: Sequence[Pair]) -> Iterator[Row]:
+        """A generator makes a text and what should come of it: for other fields it is no source."""
+        names = [field.name for field in self.fields]
+        if len(names) > 2 or any(field.kind not in ("text", "label") for field in self.fields):
+            raise UserError(
+                f"data.{self.split}={self.name!r} is a generator of pairs of texts, and this task "
+                f"reads {', '.join(names)}: name a file."
+            )
+        for number, pair in enumerate(pairs, start=1):
+            yield Row(Path(self.name), number, dict(zip(names, pair, strict=False)))
 
     def to_learn_from(self) -> Iterator[Row]:
-        """The lines that a tokenizer is learned from: all, or of a large file every n-th."""
+        """The lines that a tokenizer is learned from: all, or every n-th of a large file."""
         if not self.generated:
             self.every = max(1, math.ceil(self._count / LEARNED_FROM))
         yield from islice(self.rows(), 0, None, self.every)
 
     @cached_property
     def _count(self) -> int:
-        """The lines that can be used."""
+        """How many lines can be used."""
         return sum(1 for _ in self.rows())
 
     def _belongs(self, row: Row) -> bool:
-        """Whether a line is of this part, where one file holds several: no source is in two."""
+        """Whether a line is of this split, where one file holds several: no input is in two."""
         share, seed = self.data.held_out, self.data.split_seed
         if not share or self.path != Path(self.data.directory) / self.data.train:
             return True
-        return self.split == part_of(row.source, share=share, seed=seed)
+        key = row.source if isinstance(row.source, str) else " ".join(row.source)
+        return self.split == part_of(key, share=share, seed=seed)
 
-    def place(self, side: int) -> Path:
-        """The file that a side of the pairs stands in."""
-        return self.files.paths[side if len(self.files.paths) == 2 else 0]
+    def place(self, number: int) -> Path:
+        """The file that holds this field, counted from 0."""
+        return self.files.place(number)

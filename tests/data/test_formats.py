@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from regard.config import Data
-from regard.data.pairs import PairSource
-from regard.data.records import text_lines
+from regard.data.lines import text_lines
+from regard.data.row_source import RowSource
 from regard.system.errors import UserError
 
 PAIRS = [('A man, "here".', "Ein Mann."), ("two dogs", "zwei Hunde"), ("é 漢", "ß")]
 
 
-def source(folder: Path, name: str = "pairs.tsv", **options) -> PairSource:
-    return PairSource(name, "train", Data(directory=str(folder), **options))
+def source(folder: Path, name: str = "pairs.tsv", **options) -> RowSource:
+    return RowSource(name, "train", Data(directory=str(folder), **options))
 
 
-def read(found: PairSource) -> list[tuple[str, str]]:
-    return [(row.source, row.target) for row in found.rows()]
+def read(source: RowSource) -> list[tuple[str, str]]:
+    return [(row.source, row.target) for row in source.rows()]
 
 
 def write(path: Path, text: str | bytes) -> None:
@@ -88,10 +88,10 @@ def test_every_format_gives_the_same_pairs(tmp_path: Path, format: str) -> None:
     files, name, columns = FILES[format]
     for file, text in files.items():
         write(tmp_path / file, text)
-    found = source(tmp_path, name, **columns)
-    assert read(found) == PAIRS
-    assert read(found) == PAIRS  # once more from the start
-    before = found.fingerprint
+    pairs = source(tmp_path, name, **columns)
+    assert read(pairs) == PAIRS
+    assert read(pairs) == PAIRS  # once more from the start
+    before = pairs.fingerprint
     write(next(tmp_path.iterdir()), "another\tone\n")
     assert source(tmp_path, name, **columns).fingerprint != before
 
@@ -183,7 +183,7 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, name, text, messag
         ("a\n", "c\nd\ne\n", "de:2: this line has no partner, for"),
         ("a\n\n", "b\nc\n", "en:2: the source is empty"),
         ("a\nb\n", "c\n  \n", "de:2: the target is empty"),
-        ("a\n", "b\tc\n", "de:1: a tab stands in it"),
+        ("a\n", "b\tc\n", "de:1: there is a tab in the target"),
         (b"a\n\xff\n", "b\nc\n", "en:2: not UTF-8"),
     ],
 )
@@ -226,26 +226,26 @@ def test_a_folder_does_not_hide_parallel_text_of_its_name(tmp_path: Path) -> Non
 
 def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     write(tmp_path / "pairs.tsv", "a\tb\nc\nd\te\n\tf\n" + "x\n" * 6)
-    found = source(tmp_path, on_bad_line="skip")
-    assert read(found) == [("a", "b"), ("d", "e")]
-    assert found.tally.left_out == 8
-    columns, empty = found.tally.reasons()
+    pairs = source(tmp_path, on_bad_line="skip")
+    assert read(pairs) == [("a", "b"), ("d", "e")]
+    assert pairs.tally.left_out == 8
+    columns, empty = pairs.tally.reasons()
     assert columns.startswith("7 where 1 column where 2")
     assert columns.endswith("pairs.tsv:8, …)")
     assert empty.startswith("1 where the source is empty (")
-    read(found)
-    assert found.tally.left_out == 8  # not counted twice
+    read(pairs)
+    assert pairs.tally.left_out == 8  # not counted twice
 
 
 def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
     write(tmp_path / "pairs.csv", 'a,b\nc,"d\ne,f\ng,h\n')
     with pytest.raises(
-        UserError, match=r"pairs.csv:2: a quote is opened here, and not closed by line 4"
+        UserError, match=r"pairs.csv:2: a quote is opened here and not closed by line 4"
     ):
         read(source(tmp_path, "pairs.csv", on_bad_line="skip"))
     write(tmp_path / "pairs.csv", "a,b\n" + 'c,"d\n' + "e" * 200_000 + "\ng,h\n")
     with pytest.raises(
-        UserError, match=r"pairs.csv:2: a quote is opened here, and not closed by line 3"
+        UserError, match=r"pairs.csv:2: a quote is opened here and not closed by line 3"
     ):
         read(source(tmp_path, "pairs.csv", on_bad_line="skip"))
 
@@ -253,19 +253,19 @@ def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
 def test_a_line_that_is_no_csv_is_left_out_and_no_other(tmp_path: Path) -> None:
     long = "e" * 200_000
     write(tmp_path / "pairs.csv", f'a,b\n"He said "hi".",c\nd,e\n{long},f\n"g\nh",i\n')
-    found = source(tmp_path, "pairs.csv", on_bad_line="skip")
-    assert read(found) == [("a", "b"), ("d", "e"), ("g\nh", "i")]
-    assert [place for some in found.tally.places.values() for place in some] == [
+    pairs = source(tmp_path, "pairs.csv", on_bad_line="skip")
+    assert read(pairs) == [("a", "b"), ("d", "e"), ("g\nh", "i")]
+    assert [place for some in pairs.tally.places.values() for place in some] == [
         "pairs.csv:2",
         "pairs.csv:4",
     ]
     with pytest.raises(UserError, match=r"pairs.csv:2: a quote within quotes is not written twice"):
         read(source(tmp_path, "pairs.csv"))
-    write(tmp_path / "pairs.csv", 'a,"d"e\n')
-    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .* twice, and so it goes on"):
+    write(tmp_path / "pairs.csv", 'a,"d"e\n' * 2)
+    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .* twice, and no line up to line 2"):
         read(source(tmp_path, "pairs.csv", source="1", target="2"))
     write(tmp_path / "pairs.csv", 'en,"d"e\na,b\n')
-    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .*; it should name the columns"):
+    with pytest.raises(UserError, match=r"pairs.csv:1: a quote .*; this line should name the"):
         read(source(tmp_path, "pairs.csv", source="en", target="de"))
 
 
@@ -285,7 +285,7 @@ def test_a_broken_or_missing_file_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_generator_needs_room_for_its_shortest_sequence() -> None:
     with pytest.raises(UserError, match="max_length=1 is less than the 2 digits"):
-        read(PairSource("sort", "train", Data(max_length=1)))
+        read(RowSource("sort", "train", Data(max_length=1)))
 
 
 def test_no_line_is_gained_or_lost() -> None:

@@ -1,0 +1,70 @@
+"""The lines of text files: UTF-8, compressed or not, as a stream."""
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from regard.system.errors import UserError
+
+COMPRESSED = ".gz"
+
+
+def ending(path: Path) -> str:
+    """The end of a file's name by which its format is known, whether it is compressed or not."""
+    return path.with_suffix("").suffix if path.suffix == COMPRESSED else path.suffix
+
+
+def numbered_lines(file: Iterable[bytes], *, first: int = 0) -> Iterator[tuple[int, str]]:
+    """The lines of a stream with their numbers; bytes that are not UTF-8 are marked (`broken`).
+
+    Only a line feed ends a line, so that none is gained or lost. first: how many lines of the
+    stream were read before.
+    """
+    for number, raw in enumerate(file, start=first + 1):
+        text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        line = text.removesuffix(b"\n").removesuffix(b"\r")
+        yield number, line.decode("utf-8", errors="surrogateescape")
+
+
+def text_lines(file: Iterable[bytes], *, name: str, first: int = 0) -> Iterator[str]:
+    """The lines of a stream that must all be UTF-8."""
+    for number, line in numbered_lines(file, first=first):
+        if broken(line):
+            raise UserError(f"{name}:{number}: not UTF-8 text; save the file as UTF-8.")
+        yield line
+
+
+def read_text(path: Path) -> Iterator[str]:
+    """The lines of a file that must all be UTF-8."""
+    with _reading(path) as file:
+        yield from text_lines(file, name=str(path))
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers; bytes that are not UTF-8 are marked (`broken`)."""
+    with _reading(path) as file:
+        yield from numbered_lines(file)
+
+
+def count_lines(path: Path) -> int:
+    """How many lines a text file has, whatever is in them."""
+    with _reading(path) as file:
+        return sum(1 for _ in file)
+
+
+def broken(text: str) -> bool:
+    """Whether a text holds bytes that are not UTF-8, or half of a character, as JSON may."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Iterable[bytes]]:
+    """A file to read, compressed or not, or a sentence that says why it cannot be read."""
+    try:
+        with gzip.open(path) if path.suffix == COMPRESSED else path.open("rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(f"{path} cannot be read: {reason}.") from None
