@@ -18,7 +18,6 @@ from torch import Tensor
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
 from regard.decoding import Replay, Stepper, beam_search
 from regard.models import Transformer
-from regard.nn import causal_mask
 
 SENTENCES, LENGTH, NEW_TOKENS, BEAM, VOCAB = 32, 16, 64, 5, 8000
 NO_TOKEN = VOCAB
@@ -43,8 +42,10 @@ class Uncached:
     def __init__(self, model: Transformer) -> None:
         self.model = model
 
-    def start(self, source: Tensor) -> Prefix:
-        memory, mask = self.model.encode(source)
+    def start(self, source: Tensor, source_lengths: Tensor | None = None) -> Prefix:
+        lengths = torch.full((source.size(0),), source.size(1))
+        memory, mask = self.model.encode(source, lengths)
+        assert mask is not None
         return Prefix(memory, mask, source.new_empty(source.size(0), 0))
 
     def step(self, tokens: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
@@ -52,7 +53,7 @@ class Uncached:
         hidden = self.model.decoder(
             self.model.target_embedding(target),
             state.memory,
-            mask=causal_mask(target.size(1)),
+            is_causal=True,
             memory_mask=state.mask,
         )
         return self.model.output(hidden[:, -1]), Prefix(state.memory, state.mask, target)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
-from regard.data.batches import Batch, BatchStream, collate
+from regard.data.batches import Batch, BatchStream, collate, real_lengths
 from regard.data.examples import InMemory
 from regard.models import Transformer
 from regard.system.engine import Engine
@@ -51,7 +51,11 @@ def update(path: str) -> Work:
     ).train()
 
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
-        scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
+        scores = model(
+            batch.source.repeat(2, 1),
+            batch.target_in.repeat(2, 1),
+            source_lengths=real_lengths(batch.source).repeat(2),
+        )
         found = PATHS[path](scores, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
         return Sums(found, batch.tokens)
 

@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
 from regard import config
-from regard.data.batches import Batch, BatchStream, collate
+from regard.data.batches import Batch, BatchStream, collate, real_lengths
 from regard.data.examples import InMemory
 from regard.models import Transformer
 from regard.system.engine import Engine
@@ -178,7 +178,8 @@ def regard_loop(
     ).train()
 
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
-        scores = model(batch.source, batch.target_in)
+        lengths = real_lengths(batch.source)
+        scores = model(batch.source, batch.target_in, source_lengths=lengths)
         return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=SMOOTHING)
 
     optimiser = make_optimiser(model, name="adam", lr=1e-4)

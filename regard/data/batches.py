@@ -88,6 +88,11 @@ def pad(rows: Sequence[Ids]) -> Int[Tensor, "B L"]:
     return torch.from_numpy(filled)
 
 
+def real_lengths(ids: Int[Tensor, "B L"]) -> Int[Tensor, "B"]:
+    """How many tokens of each row are real, and not padding."""
+    return (ids != PADDING).sum(dim=1)
+
+
 def cut(
     lengths: Int[np.ndarray, "N 2"],
     *,

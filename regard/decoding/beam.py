@@ -33,6 +33,7 @@ def beam_search(
     n_best: int = 1,
     never: Sequence[int] = (),
     rules: Rules | None = None,
+    lengths: Int[Tensor, "B"] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each source the n_best hypotheses, best first.
 
@@ -44,6 +45,7 @@ def beam_search(
 
     never: tokens that are not written, whatever their score, such as padding.
     rules: what else may not be written; probabilities stay what they are without the rules.
+    lengths: how many tokens of each source are real; None: all.
     """
     if n_best > beam:
         raise ValueError(f"n_best={n_best} is more than beam={beam}")
@@ -55,7 +57,7 @@ def beam_search(
     ]
 
     # One row a source at first; `beam` rows a source after the first step.
-    state = stepper.start(source)
+    state = stepper.start(source) if lengths is None else stepper.start(source, lengths)
     tokens = torch.full((B,), start, device=device)
     going = list(range(B))  # sources that are not done
     total = torch.zeros(B, 1, device=device)  # log-probability of each hypothesis: B beam

@@ -30,11 +30,13 @@ def greedy(
     never: Sequence[int] = (),
     rules: Rules | None = None,
     choose: Choose = best,
+    lengths: Int[Tensor, "B"] | None = None,
 ) -> list[Hypothesis]:
     """yₜ = argmax p(y | y₁ … yₜ₋₁, source), until `end`; rows that have ended leave the batch.
 
     never: tokens that are not written, whatever their score, such as padding.
-    choose: another way to take the next token, such as a draw.
+    choose: another way to take the next token, such as sampling.
+    lengths: how many tokens of each source are real; None: all.
     """
     B, device = source.size(0), source.device
     found = torch.full((B, max_new_tokens), end, device=device)  # B T
@@ -42,7 +44,7 @@ def greedy(
     finished = torch.zeros(B, dtype=torch.bool, device=device)
     going = torch.arange(B, device=device)  # rows of the batch that have not ended
     tokens = torch.full((B,), start, device=device)
-    state = stepper.start(source)
+    state = stepper.start(source) if lengths is None else stepper.start(source, lengths)
     for position in range(max_new_tokens):
         scores, state = stepper.step(tokens, state)
         log_p = without(scores, never).float().log_softmax(-1)  # R V

@@ -34,8 +34,9 @@ def search(
     if times > 1:
         source = source.repeat_interleave(times, dim=0)
         prefixes = None if prefixes is None else [one for one in prefixes for _ in range(times)]
-    lengths = ((source != padding) & (source != end)).sum(dim=1)
-    rules = make_rules(decode, lengths, end=end, prefixes=prefixes)
+    real = source != padding
+    lengths = real.sum(dim=1)
+    rules = make_rules(decode, (real & (source != end)).sum(dim=1), end=end, prefixes=prefixes)
     if decode.strategy == "beam":
         return beam_search(
             stepper,
@@ -48,6 +49,7 @@ def search(
             n_best=decode.n_best,
             never=never,
             rules=rules,
+            lengths=lengths,
         )
     choose: Choose = best
     if decode.strategy == "sample":
@@ -62,6 +64,7 @@ def search(
         never=never,
         rules=rules,
         choose=choose,
+        lengths=lengths,
     )
     return [
         sorted(found[first : first + times], key=lambda one: -one.score)

@@ -26,8 +26,10 @@ class Stepper(Protocol):
     where a sequence forks.
     """
 
-    def start(self, source: Int[Tensor, "B S"]) -> Any:
-        """The state before the first token."""
+    def start(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None, /
+    ) -> Any:
+        """The state before the first token; lengths None: no padding in the source."""
         ...
 
     def step(self, tokens: Int[Tensor, "B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
@@ -48,9 +50,11 @@ class ReplayState:
 
     source: Int[Tensor, "B S"]
     tokens: Int[Tensor, "B T"]
+    lengths: Int[Tensor, "B"] | None = None
 
     def select(self, rows: Int[Tensor, "N"]) -> "ReplayState":
-        return ReplayState(self.source[rows], self.tokens[rows])
+        lengths = None if self.lengths is None else self.lengths[rows]
+        return ReplayState(self.source[rows], self.tokens[rows], lengths)
 
 
 class Replay:
@@ -60,14 +64,18 @@ class Replay:
     do, and both must agree.
     """
 
-    def __init__(self, scores: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def __init__(self, scores: Callable[..., Tensor]) -> None:
         self._scores = scores
 
-    def start(self, source: Int[Tensor, "B S"]) -> ReplayState:
-        return ReplayState(source, source.new_empty(source.size(0), 0))
+    def start(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None
+    ) -> ReplayState:
+        return ReplayState(source, source.new_empty(source.size(0), 0), source_lengths)
 
     def step(
         self, tokens: Int[Tensor, "B"], state: ReplayState
     ) -> tuple[Float[Tensor, "B V"], ReplayState]:
         grown = torch.cat([state.tokens, tokens[:, None]], dim=1)
-        return self._scores(state.source, grown)[:, -1], ReplayState(state.source, grown)
+        known = {} if state.lengths is None else {"source_lengths": state.lengths}
+        scores = self._scores(state.source, grown, **known)[:, -1]
+        return scores, ReplayState(state.source, grown, state.lengths)

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from regard.nn.cells import CellKind
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import TokenEmbedding
-from regard.nn.masks import PADDING
 from regard.nn.pooling import Pooling, PoolingKind
 from regard.nn.recurrent import RecurrentInit, encoder
 from regard.nn.trace import Trace, at
@@ -33,10 +32,11 @@ class RecurrentClassifier(nn.Module):
         pooling: PoolingKind = "final",
         dropout: float = 0.1,
         recurrent_init: RecurrentInit = "orthogonal",
+        padding: int | None = 0,
         fast: bool = True,
     ) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab, d_model)
+        self.embedding = TokenEmbedding(vocab, d_model, padding=padding)
         self.dropout = Dropout(dropout)
         self.encoder = encoder(
             kind,
@@ -53,7 +53,7 @@ class RecurrentClassifier(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
     ) -> Float[Tensor, "B C"]:
-        mask = tokens != PADDING  # B L
+        mask = tokens != 0  # B L
         embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding")))
         outputs, state = self.encoder(embedded, mask.sum(dim=1), trace=at(trace, "encoder"))
         last = state[0][:, -self.encoder.directions :].flatten(1)  # B D: the last layer's

@@ -11,7 +11,7 @@ from regard.nn.cells import CellKind, CellState
 from regard.nn.classic_attention import ClassicAttention, ClassicKind, ProjectedMemory
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
-from regard.nn.masks import PADDING
+from regard.nn.masks import padding_mask
 from regard.nn.randomness import generator
 from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
 from regard.nn.trace import Trace, at
@@ -70,14 +70,17 @@ class AttentionSeq2Seq(nn.Module):
         teacher_forcing: float = 1.0,
         recurrent_init: RecurrentInit = "orthogonal",
         tie_embeddings: Tying = "none",
+        padding: int | None = 0,
         fast: bool = True,
     ) -> None:
         super().__init__()
         check_tying(tie_embeddings, src_vocab, tgt_vocab)
         self.teacher_forcing = teacher_forcing
-        self.source_embedding = TokenEmbedding(src_vocab, d_model)
+        self.source_embedding = TokenEmbedding(src_vocab, d_model, padding=padding)
         self.target_embedding = (
-            self.source_embedding if tie_embeddings == "all" else TokenEmbedding(tgt_vocab, d_model)
+            self.source_embedding
+            if tie_embeddings == "all"
+            else TokenEmbedding(tgt_vocab, d_model, padding=padding)
         )
         self.dropout = Dropout(dropout)
         self.encoder = encoder(
@@ -115,10 +118,11 @@ class AttentionSeq2Seq(nn.Module):
         source: Int[Tensor, "B S"],
         target: Int[Tensor, "B T"],
         *,
+        source_lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Scores after each target token, step by step: attention at t needs what t − 1 saw."""
-        state = self._read(source, trace=trace)
+        """Logits after each target token, step by step: attention at t needs what t − 1 saw."""
+        state = self._read(source, source_lengths, trace=trace)
         embedded = self._embed(target, trace=at(trace, "target_embedding"))  # B T D
         hidden: list[Tensor] = []
         seen: list[Trace] = []
@@ -140,9 +144,11 @@ class AttentionSeq2Seq(nn.Module):
         """Whether a step of training is given the model's own last token: drawn anew each time."""
         return bool(torch.rand((), generator=generator()) >= self.teacher_forcing)
 
-    def start(self, source: Int[Tensor, "B S"]) -> Seq2SeqState:
+    def start(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None
+    ) -> Seq2SeqState:
         """Read the source: the state before the first target token."""
-        return self._read(source)
+        return self._read(source, source_lengths)
 
     def step(
         self, tokens: Int[Tensor, "B"], state: Seq2SeqState
@@ -156,12 +162,20 @@ class AttentionSeq2Seq(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         return self.dropout(self.target_embedding(tokens, trace=trace))
 
-    def _read(self, source: Int[Tensor, "B S"], *, trace: Trace | None = None) -> Seq2SeqState:
+    def _read(
+        self,
+        source: Int[Tensor, "B S"],
+        source_lengths: Int[Tensor, "B"] | None,
+        *,
+        trace: Trace | None = None,
+    ) -> Seq2SeqState:
         """Encode the source; its final state, both directions joined, starts the decoder."""
-        mask = source != PADDING  # B S
+        if source_lengths is None:
+            source_lengths = source.new_full((source.size(0),), source.size(1))
+        mask = padding_mask(source_lengths, source.size(1))[:, 0, 0]  # B S
         embedded = self.source_embedding(source, trace=at(trace, "source_embedding"))
         memory, final = self.encoder(
-            self.dropout(embedded), mask.sum(dim=1), trace=at(trace, "encoder")
+            self.dropout(embedded), source_lengths, trace=at(trace, "encoder")
         )
         B, _, D = memory.shape
         cells = tuple(torch.tanh(self.bridge(part.reshape(B, -1, D))) for part in final)  # B N D

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.config import WRITTEN, Config, Decode
-from regard.data.batches import Batch, Collate, collate, pad, source_batch
+from regard.data.batches import Batch, Collate, collate, pad, real_lengths, source_batch
 from regard.data.examples import Ids
 from regard.data.records import Row
 from regard.data.splits import Pair, Split
@@ -121,13 +121,18 @@ class Translate(PairTask):
         smoothing, alpha = self.config.train.label_smoothing, self.config.train.r_drop
         if alpha == 0:
             return self.sums(model, batch, smoothing=smoothing)
-        scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
+        scores = model(
+            batch.source.repeat(2, 1),
+            batch.target_in.repeat(2, 1),
+            source_lengths=real_lengths(batch.source).repeat(2),
+        )
         loss = r_drop(scores, batch.target_out, alpha=alpha, smoothing=smoothing)
         correct = count_correct(scores[: len(batch.target_out)], batch.target_out)
         return Sums(loss, batch.tokens, correct)
 
     def sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
-        scores = model(batch.source, batch.target_in)
+        lengths = real_lengths(batch.source)
+        scores = model(batch.source, batch.target_in, source_lengths=lengths)
         return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
 
     def check_data(self) -> None:
@@ -316,5 +321,5 @@ class Translate(PairTask):
         trace.tokens["target"] = self.target_tokenizer.tokens(target[0].tolist())
         trace.tokens["output"] = self.target_tokenizer.tokens(output)
         with torch.inference_mode():
-            model(source, target, trace=trace)
+            model(source, target, source_lengths=real_lengths(source), trace=trace)
         return trace

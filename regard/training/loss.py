@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.nn.masks import PADDING
+from regard.data.tokenizer import PADDING
 from regard.nn.softmax import log_softmax
 
 NONE_IS_PADDING = -100

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batches import pad
+from regard.data.batches import pad, real_lengths
 from regard.data.examples import Ids
 from regard.data.tokenizer import END, PADDING, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
@@ -37,10 +37,10 @@ def random_models() -> dict[str, EncoderDecoder]:
     places: tuple[Positions, ...] = ("sinusoidal", "rotary")
     kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
     attentions: tuple[AttentionKind, ...] = ("none", *ALIGNMENTS)
-    found: dict[str, EncoderDecoder] = {}
+    models: dict[str, EncoderDecoder] = {}
     for norm in norms:
         for positions in places:
-            found[f"Transformer ({norm}-norm, {positions})"] = Transformer(
+            models[f"Transformer ({norm}-norm, {positions})"] = Transformer(
                 VOCAB,
                 VOCAB,
                 d_model=32,
@@ -51,12 +51,28 @@ def random_models() -> dict[str, EncoderDecoder]:
                 positions=positions,
                 tie_embeddings="all",
             )
+    models["Transformer (grouped-query, gated, RMS norm, no biases)"] = Transformer(
+        VOCAB,
+        VOCAB,
+        d_model=32,
+        n_layers=2,
+        n_heads=4,
+        n_kv_heads=2,
+        d_head=12,
+        d_ff=64,
+        positions="rotary",
+        norm_kind="rms",
+        activation="silu",
+        gated=True,
+        bias=False,
+        tie_embeddings="all",
+    )
     for kind in kinds:
         for attention in attentions:
-            found[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
+            models[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
                 VOCAB, VOCAB, kind=kind, attention=attention, d_model=32, n_layers=2
             )
-    return {name: shaken(model) for name, model in found.items()}
+    return {name: shaken(model) for name, model in models.items()}
 
 
 def shaken(model: Model) -> Model:
@@ -110,16 +126,24 @@ def model_checks(
     )
 
 
+def _logits(
+    model: EncoderDecoder, source: Tensor, target: Tensor, *, trace: Trace | None = None
+) -> Tensor:
+    """The logits after each target token; ids of padding say how long each source is."""
+    return model(source, target, source_lengths=real_lengths(source), trace=trace)
+
+
 @torch.inference_mode()
 def fast_against_reference(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """A trace takes the reference path everywhere."""
-    fast, reference = model(source, target), model(source, target, trace=Trace())
+    fast = _logits(model, source, target)
+    reference = _logits(model, source, target, trace=Trace())
     return largest([(_real(fast, target), _real(reference, target))])
 
 
 @torch.inference_mode()
 def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: list[Ids]) -> float:
-    together = model(pad(sources), pad(targets))
+    together = _logits(model, pad(sources), pad(targets))
     return largest(
         (together[row, : len(target)], model(pad([source]), pad([target]))[0])
         for row, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -129,39 +153,39 @@ def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: li
 @torch.inference_mode()
 def cached_against_uncached(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Token by token with a cache, and all at once without."""
-    at_once = model(source, target)
-    state: Any = model.start(source)
+    at_once = _logits(model, source, target)
+    state: Any = model.start(source, real_lengths(source))
     stepped = []
     for position in range(target.size(1)):
-        scores, state = model.step(target[:, position], state)
-        stepped.append(scores)
+        logits, state = model.step(target[:, position], state)
+        stepped.append(logits)
     return largest([(_real(torch.stack(stepped, dim=1), target), _real(at_once, target))])
 
 
 @torch.inference_mode()
 def future_against_past(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    """Another token at position t changes no score before t: not by a bit."""
-    before = model(source, target)
+    """Another token at position t changes no logit before t: not by a bit."""
+    before = _logits(model, source, target)
     differences = []
     for position in range(1, target.size(1)):
         changed = target.clone()
         changed[:, position] = START + END - changed[:, position].clamp(START, END)
-        differences.append((model(source, changed)[:, :position], before[:, :position]))
+        after = _logits(model, source, changed)
+        differences.append((after[:, :position], before[:, :position]))
     return largest(differences)
 
 
 @torch.inference_mode()
 def more_padding(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    wide = F.pad(source, (0, 2)), F.pad(target, (0, 1))
-    scores = model(*wide)[:, : target.size(1)]
-    return largest([(_real(scores, target), _real(model(source, target), target))])
+    wide = _logits(model, F.pad(source, (0, 2)), F.pad(target, (0, 1)))[:, : target.size(1)]
+    return largest([(_real(wide, target), _real(_logits(model, source, target), target))])
 
 
 @torch.inference_mode()
 def saved_and_loaded(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    before = model(source, target)
+    before = _logits(model, source, target)
     restored(model)
-    return largest([(model(source, target), before)])
+    return largest([(_logits(model, source, target), before)])
 
 
 def restored(model: nn.Module) -> None:
@@ -176,15 +200,23 @@ def restored(model: nn.Module) -> None:
 
 TOKENS: dict[str, Any] = {"start": START, "end": END, "never": (PADDING,)}
 
-Search = Callable[[Stepper, Tensor], list[list[Hypothesis]]]
+Search = Callable[..., list[list[Hypothesis]]]
+"""(stepper, source, lengths of the sources if there is padding) -> hypotheses of each source."""
 
 
-def _greedy(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
-    return [[one] for one in greedy(stepper, source, max_new_tokens=8, **TOKENS)]
+def _greedy(
+    stepper: Stepper, source: Tensor, lengths: Tensor | None = None
+) -> list[list[Hypothesis]]:
+    hypotheses = greedy(stepper, source, lengths=lengths, max_new_tokens=8, **TOKENS)
+    return [[hypothesis] for hypothesis in hypotheses]
 
 
-def _beam(stepper: Stepper, source: Tensor) -> list[list[Hypothesis]]:
-    return beam_search(stepper, source, max_new_tokens=8, beam=4, n_best=4, **TOKENS)
+def _beam(
+    stepper: Stepper, source: Tensor, lengths: Tensor | None = None
+) -> list[list[Hypothesis]]:
+    return beam_search(
+        stepper, source, lengths=lengths, max_new_tokens=8, beam=4, n_best=4, **TOKENS
+    )
 
 
 def decoders() -> dict[str, Search]:
@@ -207,26 +239,30 @@ def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
 
 def search_replayed(search: Search, model: EncoderDecoder) -> float:
     """With the cache, and computing the whole sequence again at every step."""
-    return hypotheses(search(model, pad(SOURCES)), search(Replay(model), pad(SOURCES)))
+    source = pad(SOURCES)
+    lengths = real_lengths(source)
+    return hypotheses(search(model, source, lengths), search(Replay(model), source, lengths))
 
 
 def search_one_by_one(search: Search, model: EncoderDecoder) -> float:
+    source = pad(SOURCES)
     return hypotheses(
-        search(model, pad(SOURCES)), [search(model, pad([row]))[0] for row in SOURCES]
+        search(model, source, real_lengths(source)),
+        [search(model, pad([row]))[0] for row in SOURCES],
     )
 
 
 def hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:
     """The largest difference in scores; infinite if the tokens differ."""
     worst = 0.0
-    for found, expected in zip(some, others, strict=True):
-        if [one.tokens for one in found] != [one.tokens for one in expected]:
+    for ours, theirs in zip(some, others, strict=True):
+        if [mine.tokens for mine in ours] != [other.tokens for other in theirs]:
             return float("inf")
-        pairs = zip(found, expected, strict=True)
-        worst = max([worst, *(abs(one.score - other.score) for one, other in pairs)])
+        pairs = zip(ours, theirs, strict=True)
+        worst = max([worst, *(abs(mine.score - other.score) for mine, other in pairs)])
     return worst
 
 
-def _real(scores: Tensor, target: Tensor) -> Tensor:
-    """The scores at positions that hold a token."""
-    return scores[target != 0]
+def _real(logits: Tensor, target: Tensor) -> Tensor:
+    """The logits at positions that hold a token."""
+    return logits[target != PADDING]

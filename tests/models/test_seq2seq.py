@@ -65,7 +65,7 @@ def test_without_teacher_forcing_the_decoder_reads_its_own_tokens() -> None:
 
 def test_a_trace_shows_gates_and_attention_over_time() -> None:
     made, trace = model(kind="lstm", n_layers=2).eval(), Trace()
-    made(SOURCE, TARGET, trace=trace)
+    made(SOURCE, TARGET, source_lengths=torch.tensor([4, 2]), trace=trace)
     assert trace["encoder.layers.1.backward"]["forget"].shape == (2, 4, 4)
     assert trace["decoder.layers.0.forward"]["input"].shape == (2, 3, 8)
     weights = trace.attention()["decoder.cross_attention"]
