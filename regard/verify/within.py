@@ -15,8 +15,8 @@ from regard.data.examples import Ids
 from regard.data.tokenizer import END, PADDING, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, greedy
 from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
+from regard.models.blueprint import Positions
 from regard.models.seq2seq import AttentionKind
-from regard.models.transformer import Positions
 from regard.nn import Trace
 from regard.nn.cells import CellKind
 from regard.nn.classic_attention import KINDS as ALIGNMENTS

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.data.batches import pad
+from regard.data.batches import pad, real_lengths
 from regard.decoding import Ensemble, Replay, beam_search
 from regard.verify.within import SOURCES, TARGETS, random_models
 
@@ -17,8 +17,16 @@ def members():
 
 
 def written(model) -> list:
+    lengths = real_lengths(pad(SOURCES))
     return beam_search(
-        model, pad(SOURCES), start=START, end=END, max_new_tokens=6, beam=3, n_best=3
+        model,
+        pad(SOURCES),
+        lengths=lengths,
+        start=START,
+        end=END,
+        max_new_tokens=6,
+        beam=3,
+        n_best=3,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.hugging_face import as_hugging_face
-from regard.data.batches import pad
+from regard.data.batches import pad, real_lengths
 from regard.decoding import Rules, beam_search, greedy
 from regard.decoding import beam as our_search
 from regard.models import Transformer
@@ -46,7 +46,10 @@ def test_scores_are_equal(models) -> None:
             input_ids=source, attention_mask=source != PADDING, decoder_input_ids=target
         ).logits
         torch.testing.assert_close(
-            ours(source, target)[..., END:], expected[..., END:], atol=1e-5, rtol=1e-5
+            ours(source, target, source_lengths=real_lengths(source))[..., END:],
+            expected[..., END:],
+            atol=1e-5,
+            rtol=1e-5,
         )
 
 
@@ -71,7 +74,16 @@ def generated(theirs: Any, **options) -> tuple[list[list[int]], list[float] | No
 
 def test_greedy_is_generate(models) -> None:
     ours, theirs = models
-    found = greedy(ours, pad(SOURCES), start=START, end=END, max_new_tokens=LONGEST, never=NEVER)
+    source = pad(SOURCES)
+    found = greedy(
+        ours,
+        source,
+        lengths=real_lengths(source),
+        start=START,
+        end=END,
+        max_new_tokens=LONGEST,
+        never=NEVER,
+    )
     assert [one.tokens for one in found] == generated(theirs, num_beams=1)[0]
 
 
@@ -85,6 +97,7 @@ def test_beam_search_is_generate(models, beam: int, ngram: int, alpha: float, mo
     found = beam_search(
         ours,
         pad(SOURCES),
+        lengths=real_lengths(pad(SOURCES)),
         start=START,
         end=END,
         max_new_tokens=LONGEST,

@@ -123,3 +123,42 @@ def test_rows_may_be_chosen_in_any_way(choices: list[list[int]], seed: int) -> N
         torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-5)
         rows = torch.tensor([number % count for number in choice])
         state, replayed, count = state.select(rows), replayed.select(rows), len(rows)
+
+
+def test_without_bias_no_part_has_one() -> None:
+    biases = [name for name, _ in model(bias=False).named_parameters() if name.endswith("bias")]
+    assert biases == []
+    assert len([name for name, _ in model().named_parameters() if name.endswith("bias")]) > 0
+
+
+def test_lengths_and_not_ids_say_what_is_padding() -> None:
+    transformer = model(padding=None)
+    source = torch.tensor([[4, 0, 0, 2], [7, 2, 5, 5]])
+    together = transformer(source, TARGET, source_lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = transformer(source[row : row + 1, :length], TARGET[row : row + 1])
+        torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=1e-4)
+    changed = source.clone()
+    changed[0, 1] = 6
+    assert not transformer(changed, TARGET)[0].allclose(transformer(source, TARGET)[0])
+
+
+def test_it_says_what_it_can_do() -> None:
+    assert Transformer.exports == ("ctranslate2", "onnx")
+    assert Transformer.quantizable
+
+
+@given(
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    groups=st.sampled_from([1, 2, 4]),
+    positions=st.sampled_from(["sinusoidal", "learned", "rotary", "none"]),
+)
+def test_a_padded_batch_is_its_rows_for_any_lengths(lengths, groups, positions) -> None:
+    transformer = model(n_kv_heads=groups, positions=positions)
+    torch.manual_seed(sum(lengths))
+    source = torch.randint(0, 9, (len(lengths), max(lengths) + 1))
+    target = torch.randint(0, 9, (len(lengths), 3))
+    together = transformer(source, target, source_lengths=torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        alone = transformer(source[row : row + 1, :length], target[row : row + 1])
+        torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=1e-4)

@@ -16,6 +16,7 @@ from regard.nn import (
     LearnedPositions,
     OutputProjection,
     Residual,
+    RMSNorm,
     RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
@@ -158,3 +159,37 @@ def test_a_trace_knows_what_it_does_not_hold() -> None:
     assert len(trace) == 1
     with pytest.raises(KeyError, match="there are: norm"):
         trace["other"]
+
+
+def test_rms_norm_has_a_mean_square_of_one() -> None:
+    x = torch.randn(3, 5, 64) * 9 + 4
+    outputs = [RMSNorm(64, fast=fast)(x) for fast in (True, False)]
+    torch.testing.assert_close(outputs[0], outputs[1])
+    torch.testing.assert_close(outputs[0].square().mean(-1), torch.ones(3, 5))
+
+
+def test_a_norm_has_a_bias_only_if_told_to() -> None:
+    x = torch.randn(3, 8)
+    for fast in (True, False):
+        without = LayerNorm(8, bias=False, fast=fast)
+        assert [name for name, _ in without.named_parameters()] == ["weight"]
+        torch.testing.assert_close(without(x), LayerNorm(8)(x))
+
+
+def test_feed_forward_drops_out_within() -> None:
+    part = FeedForward(8, 64, dropout=0.5, bias=False)
+    with torch.no_grad():
+        part.inner.weight.fill_(1.0)
+        part.outer.weight.fill_(1.0)
+    x = torch.ones(1, 40, 8)
+    assert part(x).std() > 0
+    assert part.eval()(x).std() == 0
+
+
+def test_a_residual_records_its_norm_and_its_sum_under_the_sub_layer() -> None:
+    trace = Trace()
+    residual = Residual(LayerNorm(8), dropout=0.0)
+    x = torch.randn(2, 3, 8)
+    output = residual(x, FeedForward(8, 16), trace=trace.at("layers.0.feed_forward"))
+    assert list(trace) == ["layers.0.feed_forward.norm", "layers.0.feed_forward"]
+    assert trace["layers.0.feed_forward"]["residual"].equal(output)
