@@ -38,11 +38,12 @@ class Prefix:
     """The encoder output, and all tokens so far."""
 
     memory: Tensor
-    mask: Tensor
+    mask: Tensor | None
     tokens: Tensor
 
     def select(self, rows: Tensor) -> "Prefix":
-        return Prefix(self.memory[rows], self.mask[rows], self.tokens[rows])
+        mask = None if self.mask is None else self.mask[rows]
+        return Prefix(self.memory[rows], mask, self.tokens[rows])
 
 
 class Uncached:
@@ -52,7 +53,7 @@ class Uncached:
         self.model = model
 
     def start(self, source: Tensor, lengths: Tensor | None = None) -> Prefix:
-        memory, mask = self.model.encode(source)
+        memory, mask = self.model.encode(source, lengths)
         return Prefix(memory, mask, source.new_empty(source.size(0), 0))
 
     def step(self, tokens: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:

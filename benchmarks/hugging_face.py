@@ -7,7 +7,7 @@ import torch
 
 from regard.data.tokenizer import END, PADDING, START
 from regard.models import Transformer
-from regard.nn import DecoderLayer, EncoderLayer, MultiHeadAttention, sinusoids
+from regard.nn import Block, MultiHeadAttention, sinusoids
 
 
 def as_hugging_face(ours: Transformer, *, never: Sequence[int], longest: int) -> Any:
@@ -24,8 +24,7 @@ def as_hugging_face(ours: Transformer, *, never: Sequence[int], longest: int) ->
     )
 
     layer = ours.encoder.layers[0]
-    assert isinstance(layer, EncoderLayer)
-    before = layer.attention_residual.place == "pre"
+    before = layer.self_attention_residual.place == "pre"
     kinds: tuple[Any, Any] = (
         (PegasusConfig, PegasusForConditionalGeneration)
         if before
@@ -63,20 +62,17 @@ def as_hugging_face(ours: Transformer, *, never: Sequence[int], longest: int) ->
             if stack.final_norm is not None:
                 _affine(stack.final_norm, other.layer_norm)
             for part, layer_of_theirs in zip(stack.layers, other.layers, strict=True):
-                assert isinstance(part, EncoderLayer | DecoderLayer)
                 _layer(part, layer_of_theirs)
         theirs.tie_weights()
     return theirs
 
 
-def _layer(ours: EncoderLayer | DecoderLayer, theirs: Any) -> None:
+def _layer(ours: Block, theirs: Any) -> None:
     _attention(ours.self_attention, theirs.self_attn)
-    if isinstance(ours, DecoderLayer):
-        _affine(ours.self_residual.norm, theirs.self_attn_layer_norm)
+    _affine(ours.self_attention_residual.norm, theirs.self_attn_layer_norm)
+    if ours.cross_attention is not None and ours.cross_attention_residual is not None:
         _attention(ours.cross_attention, theirs.encoder_attn)
-        _affine(ours.cross_residual.norm, theirs.encoder_attn_layer_norm)
-    else:
-        _affine(ours.attention_residual.norm, theirs.self_attn_layer_norm)
+        _affine(ours.cross_attention_residual.norm, theirs.encoder_attn_layer_norm)
     _affine(ours.feed_forward.inner, theirs.fc1)
     _affine(ours.feed_forward.outer, theirs.fc2)
     _affine(ours.feed_forward_residual.norm, theirs.final_layer_norm)

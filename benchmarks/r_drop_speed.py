@@ -51,7 +51,11 @@ def update(path: str) -> Work:
     ).train()
 
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
-        scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
+        scores = model(
+            batch.source.repeat(2, 1),
+            batch.target_in.repeat(2, 1),
+            source_lengths=batch.source_lengths.repeat(2),
+        )
         found = PATHS[path](scores, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
         return Sums.of(found, batch.tokens)
 

@@ -178,7 +178,8 @@ def regard_loop(width: int, engine: Engine, *, shares: int = 1) -> tuple[Loop, n
     ).train()
 
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
-        scores = model(batch.source, batch.target_in)
+        lengths = batch.source_lengths
+        scores = model(batch.source, batch.target_in, source_lengths=lengths)
         return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=SMOOTHING)
 
     optimiser = make_optimiser(model, name="adam", lr=1e-4)

@@ -21,10 +21,26 @@ class Model(Section):
         description="layers; of the encoder and of the decoder, where there are both",
     )
     decoder_layers: int | None = Field(
-        None, ge=1, le=1_000, description="of a Transformer's decoder, where it has not n_layers"
+        None,
+        ge=1,
+        le=1_000,
+        description="layers of a Transformer's decoder, if different from n_layers",
     )
     n_heads: int = Field(
-        4, ge=1, le=1_024, description="H: heads of a Transformer; must divide d_model"
+        4,
+        ge=1,
+        le=1_024,
+        description="H: heads of a Transformer; must divide d_model, unless d_head is given",
+    )
+    n_kv_heads: int | None = Field(
+        None,
+        ge=1,
+        le=1_024,
+        description="heads of keys and values, if fewer than n_heads (grouped-query attention); "
+        "must divide n_heads",
+    )
+    d_head: int | None = Field(
+        None, ge=1, le=65_536, description="K: the width of a head, if not d_model / n_heads"
     )
     d_ff: int = Field(
         256, ge=1, le=1_000_000, description="F: the width of a Transformer's feed-forward network"
@@ -53,11 +69,23 @@ class Model(Section):
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer norm before each sub-layer, or after its sum as in the paper"
     )
-    positions: Literal["sinusoidal", "learned", "rotary"] = Field(
-        "sinusoidal",
-        description="fixed waves, a trained vector a position, or queries and keys turned by it",
+    norm_kind: Literal["layer", "rms"] = Field(
+        "layer", description="layer norm, or RMS norm, which divides by the size alone"
     )
-    activation: Literal["relu", "gelu"] = Field("relu", description="of the feed-forward network")
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
+        "sinusoidal",
+        description="fixed waves, a trained vector per position, queries and keys rotated by "
+        "their position, or none",
+    )
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu", "squared-relu"] = Field(
+        "relu", description="activation of the feed-forward network"
+    )
+    gated: bool = Field(
+        False,
+        description="a gate in the feed-forward network, with weights of its own; with "
+        "activation=silu this is SwiGLU",
+    )
+    bias: bool = Field(True, description="biases in a Transformer's linear layers and norms")
     tie_embeddings: Literal["none", "output", "all"] = Field(
         "all",
         description="one weight for the output and the target embedding (output), and for the "
@@ -73,16 +101,26 @@ class Model(Section):
         return {True: "all", False: "none"}[value] if isinstance(value, bool) else value
 
     @model_validator(mode="after")
-    def _width_divides(self) -> "Model":
-        if self.kind == "transformer" and self.d_model % self.n_heads:
+    def _heads_fit(self) -> "Model":
+        if self.kind != "transformer":
+            return self
+        if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(
                 f"n_heads={self.n_heads} does not divide d_model={self.d_model}; "
                 f"it may be {listed(str(n) for n in range(1, 65) if self.d_model % n == 0)}"
             )
-        width = self.d_model // self.n_heads
-        if self.kind == "transformer" and self.positions == "rotary" and width % 2:
+        if self.n_kv_heads is not None and self.n_heads % self.n_kv_heads:
+            divisors = (n for n in range(1, self.n_heads + 1) if self.n_heads % n == 0)
             raise ValueError(
-                f"positions=rotary turns pairs of numbers, and d_model={self.d_model} with "
-                f"n_heads={self.n_heads} gives heads of {width}, which is odd"
+                f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}; "
+                f"it may be {listed(str(n) for n in divisors)}"
             )
+        width = self.d_model // self.n_heads if self.d_head is None else self.d_head
+        if self.positions == "rotary" and width % 2:
+            origin = (
+                f"d_model={self.d_model} with n_heads={self.n_heads} gives heads of {width}"
+                if self.d_head is None
+                else f"d_head={width}"
+            )
+            raise ValueError(f"positions=rotary turns pairs of numbers, and {origin}, which is odd")
         return self

@@ -1,4 +1,6 @@
-"""KVCache: the keys and values of the positions already seen, so that none is computed twice."""
+"""Caches: the keys and values of the positions already read, so that none is computed twice."""
+
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -15,10 +17,10 @@ class KVCache:
         cache.append(key, value)   # B H 3 K, the prompt      -> returns B H 3 K
         cache.append(key, value)   # B H 1 K, the next token  -> returns B H 4 K
 
-    Positions stand in the first dimension, so that what is filled is one stretch of memory: to
-    select rows copies that and not the room behind it. Room is doubled when it runs out, so that
-    appending costs no copy on most steps. Appending changes the cache; `select` makes one that has
-    its own room.
+    Positions stand in the first dimension, so that what is filled is contiguous: to select rows
+    copies that and not the room behind it. Room is doubled when it runs out, so that appending
+    costs no copy on most steps. Appending changes the cache; `select` makes one that has its own
+    room.
     """
 
     def __init__(self) -> None:
@@ -29,7 +31,7 @@ class KVCache:
     def append(
         self, key: Float[Tensor, "B H L K"], value: Float[Tensor, "B H L K"]
     ) -> tuple[Float[Tensor, "B H S K"], Float[Tensor, "B H S K"]]:
-        """Keep these too, and give back all."""
+        """Add these at the end, and return all keys and all values."""
         key, value = key.permute(2, 0, 1, 3), value.permute(2, 0, 1, 3)  # L B H K
         end = self.length + key.size(0)
         if self._key is None or self._value is None:
@@ -82,3 +84,21 @@ def _with_room(
     else:
         torch.index_select(old, 1, rows, out=buffer[:S])
     return buffer
+
+
+@dataclass
+class LayerCache:
+    """What one block need not compute again: its own past, and the keys and values of a memory."""
+
+    self_attention: KVCache
+    cross_attention: KVCache | None = None
+
+    def select(
+        self, rows: Int[Tensor, "N"], memory_rows: Int[Tensor, "M"] | None = None
+    ) -> "LayerCache":
+        """These rows of the batch and of the memory; None: the memory as it is."""
+        cross = self.cross_attention
+        return LayerCache(
+            self.self_attention.select(rows),
+            cross if cross is None or memory_rows is None else cross.select(memory_rows),
+        )

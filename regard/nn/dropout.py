@@ -8,22 +8,22 @@ from torch import Tensor, nn
 from regard.nn.randomness import generator
 
 LEVELS = 2**16
-"""What a random number of 16 bits can be: the rate is rounded to a multiple of 1/LEVELS."""
+"""How many values 16 random bits have: the rate is rounded to a multiple of 1/LEVELS."""
 
 
 def dropout(x: Float[Tensor, "*B"], rate: float) -> Float[Tensor, "*B"]:
     """x ⊙ m / (1 − rate), every m being 0 with probability `rate` and 1 otherwise.
 
     Srivastava et al. 2014, §4, with the division while training and not after. On a CPU torch
-    draws one float a number, by one thread, which takes a tenth of an update; here four numbers
-    share the 64 bits of one draw.
+    samples one float per number, in one thread, which takes a tenth of an update; here four numbers
+    share the 64 bits of one sample.
     """
     if x.device.type != "cpu":
         return F.dropout(x, rate)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
-    draws.random_(-(2**63), None, generator=generator())
-    levels = draws.view(torch.int16)[: x.numel()].view(x.shape)  # −LEVELS/2 … LEVELS/2 − 1
+    samples = torch.empty((x.numel() + 3) // 4, dtype=torch.int64)
+    samples.random_(-(2**63), None, generator=generator())
+    levels = samples.view(torch.int16)[: x.numel()].view(x.shape)  # −LEVELS/2 … LEVELS/2 − 1
     kept = (levels >= dropped - LEVELS // 2).to(x.dtype)
     return x * kept.mul_(LEVELS / (LEVELS - dropped))
 

@@ -1,7 +1,7 @@
 """From token ids to vectors and back: embeddings and the output projection."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,21 +9,25 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
-from regard.nn.masks import PADDING
-from regard.nn.positions import LearnedPositions, SinusoidalPositions
+from regard.nn.positions import LearnedPositions, SinusoidalPositions, first_positions
 from regard.nn.trace import Trace, at
 
 
 class TokenEmbedding(nn.Module):
-    """E[token] · √D, with zeros for padding (Vaswani et al. 2017, §3.4).
+    """E[token] · √D (Vaswani et al. 2017, §3.4), or E[token] if not scaled.
 
     Rows start with variance 1/D, which suits the output projection that may share them; √D brings
     them to the size of the positions that are added next.
+
+    padding: the id whose row is zero and stays so; None: every id is a token.
     """
 
-    def __init__(self, vocab: int, d_model: int, *, padding: int | None = PADDING) -> None:
+    def __init__(
+        self, vocab: int, d_model: int, *, padding: int | None, scaled: bool = True
+    ) -> None:
         super().__init__()
         self.padding = padding
+        self.scale = math.sqrt(d_model) if scaled else 1.0
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
         if padding is not None:
@@ -34,8 +38,9 @@ class TokenEmbedding(nn.Module):
         self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
     ) -> Float[Tensor, "B L D"]:
         # padding_idx keeps the gradient of that row at zero, so it stays what it was made.
-        scale = math.sqrt(self.weight.size(1))
-        output = F.embedding(tokens, self.weight, padding_idx=self.padding) * scale
+        output = F.embedding(tokens, self.weight, padding_idx=self.padding)
+        if self.scale != 1.0:
+            output = output * self.scale
         if trace is not None:
             trace.record(tokens=tokens, output=output)
         return output
@@ -55,7 +60,7 @@ def check_tying(tie_embeddings: Tying, src_vocab: int, tgt_vocab: int) -> None:
 
 
 class Embedding(nn.Module):
-    """Dropout(token + position): what the first layer of an encoder or decoder is given.
+    """Dropout(token + position): the input of the first layer of an encoder or decoder.
 
     Without positions, where attention has its own.
     """
@@ -73,26 +78,43 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, tokens: Int[Tensor, "B L"], *, past: int = 0, trace: Trace | None = None
+        self,
+        tokens: Int[Tensor, "B L"],
+        positions: Int[Tensor, "#B L"] | None = None,
+        *,
+        trace: Trace | None = None,
     ) -> Float[Tensor, "B L D"]:
-        """past is how many positions went before these tokens, when decoding with a cache."""
+        """positions: where each token stands in its row; None: 0, 1, 2, …"""
         embedded = self.tokens(tokens, trace=at(trace, "tokens"))  # B L D
         if self.positions is not None:
-            embedded = embedded + self.positions(
-                tokens.size(1), past=past, trace=at(trace, "positions")
-            )
+            if positions is None:
+                positions = first_positions(tokens.size(1), device=tokens.device)
+            embedded = embedded + self.positions(positions, trace=at(trace, "positions"))
         output = self.dropout(embedded)
         if trace is not None:
             trace.record(output=output)
         return output
 
 
+class _RowWithoutGradient(torch.autograd.Function):
+    """The same weight, one row of which gets no gradient; nothing is copied either way."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, row: int) -> Tensor:
+        ctx.row = row
+        return weight.view_as(weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        gradient[ctx.row] = 0  # made by the product just before, and nobody else's
+        return gradient, None
+
+
 class OutputProjection(nn.Module):
-    """x Wᵀ: a score for every token; W its own, or the embedding's (Press & Wolf 2017)."""
+    """x Wᵀ: the logit of every token; W its own, or the embedding's (Press & Wolf 2017)."""
 
     def __init__(self, vocab: int, d_model: int, *, tied: TokenEmbedding | None = None) -> None:
         super().__init__()
-        self.tied = tied is not None
         self.padding = None if tied is None else tied.padding
         self.weight = nn.Parameter(torch.empty(vocab, d_model)) if tied is None else tied.weight
         if tied is None:
@@ -102,11 +124,10 @@ class OutputProjection(nn.Module):
         self, x: Float[Tensor, "*B D"], *, trace: Trace | None = None
     ) -> Float[Tensor, "*B V"]:
         weight: Tensor = self.weight
-        if self.padding is not None and self.training:
+        if self.padding is not None and torch.is_grad_enabled():
             # Padding is never a target, and would be taught so: keep its shared row at zero.
-            at = self.padding
-            weight = torch.cat([weight[:at], weight[at : at + 1].detach(), weight[at + 1 :]])
-        scores = F.linear(x, weight)
+            weight = _RowWithoutGradient.apply(weight, self.padding)  # type: ignore[no-untyped-call]
+        logits = F.linear(x, weight)
         if trace is not None:
-            trace.record(scores=scores)
-        return scores
+            trace.record(logits=logits)
+        return logits

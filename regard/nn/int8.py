@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.nn.blocks import BlockLinear, block_rows
 from regard.nn.embedding import OutputProjection
+from regard.nn.stacked_linear import StackedLinear
 from regard.nn.trace import Trace
 
 LARGEST = 127
-"""Of a whole number of 8 bits; −128 is left out, so that a sign may be turned."""
+"""The largest whole number of 8 bits; −128 is not used, so that every sign can be flipped."""
 
 
 @functools.cache
@@ -45,14 +45,14 @@ def int8_linear_reference(
     inputs, input_scales = round_rows(x)
     weights, scales = round_rows(weight, largest_weight())
     sums = inputs.double() @ weights.double().T  # exact: whole numbers below 2⁵³
-    found = sums.float() * input_scales * scales[:, 0]
-    return found if bias is None else found + bias
+    output = sums.float() * input_scales * scales[:, 0]
+    return output if bias is None else output + bias
 
 
 class Int8Linear(nn.Module):
     """The same by a product of whole numbers; the matrix takes a quarter of its memory.
 
-    It is given rows that are rounded already, and their scales.
+    The constructor takes rows that are rounded already, and their scales.
     """
 
     def __init__(
@@ -79,29 +79,30 @@ class Int8Linear(nn.Module):
         self, x: Float[Tensor, "*B I"], *, trace: Trace | None = None
     ) -> Float[Tensor, "*B O"]:
         inputs, scales = round_rows(F.pad(x.float().reshape(-1, x.size(-1)), (0, self._more)))
-        found = (torch._int_mm(inputs, self._weight) * scales).mul_(self._scales)
+        output = (torch._int_mm(inputs, self._weight) * scales).mul_(self._scales)
         if self._bias is not None:
-            found += self._bias
-        found = found.view(*x.shape[:-1], -1)
+            output += self._bias
+        output = output.view(*x.shape[:-1], -1)
         if trace is not None:
-            trace.record(scores=found)
-        return found
+            trace.record(logits=output)
+        return output
 
 
-class Int8Blocks(nn.Module):
-    """A BlockLinear in 8 bits; each stretch of blocks that is asked for is laid out once."""
+class Int8Stacked(nn.Module):
+    """A StackedLinear in 8 bits; each range of maps is packed when it is first used."""
 
-    def __init__(self, blocks: BlockLinear) -> None:
+    def __init__(self, stacked: StackedLinear) -> None:
         super().__init__()
-        self._rounded, self._scales = round_rows(blocks.weight.detach(), largest_weight())
-        self._bias: Tensor | None = None if blocks.bias is None else blocks.bias.detach()
+        self._rounded, self._scales = round_rows(stacked.weight.detach(), largest_weight())
+        self._bias: Tensor | None = None if stacked.bias is None else stacked.bias.detach()
+        self._rows = stacked.rows
         self._maps: dict[tuple[int, int | None], Int8Linear] = {}
 
     def forward(
         self, x: Float[Tensor, "*B D"], *, first: int = 0, end: int | None = None
     ) -> Float[Tensor, "*B P"]:
         if (first, end) not in self._maps:
-            rows = block_rows(first, end, width=x.size(-1))
+            rows = self._rows(first, end)
             bias = None if self._bias is None else self._bias[rows]
             self._maps[first, end] = Int8Linear(self._rounded[rows], self._scales[rows], bias=bias)
         return self._maps[first, end](x)
@@ -111,8 +112,8 @@ def quantize(model: nn.Module) -> None:
     """Every linear map in 8 bits, in place; embeddings, norms and attention stay as they are."""
     for part in list(model.modules()):
         for name, child in part.named_children():
-            if isinstance(child, BlockLinear):
-                setattr(part, name, Int8Blocks(child))
+            if isinstance(child, StackedLinear):
+                setattr(part, name, Int8Stacked(child))
             elif isinstance(child, nn.Linear):
                 setattr(part, name, Int8Linear.of(child.weight, child.bias))
             elif isinstance(child, OutputProjection):

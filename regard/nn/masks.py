@@ -4,12 +4,14 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-PADDING = 0
 
+def padding_mask(lengths: Int[Tensor, "B"], length: int) -> Bool[Tensor, "B 1 1 L"]:
+    """True at the first lengths[b] of the `length` positions of row b; the rest is padding.
 
-def padding_mask(tokens: Int[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"]:
-    """Everyone may look at every position that holds a token, and nobody at the padding."""
-    return (tokens != PADDING)[:, None, None, :]
+    lengths[b] is how many tokens of a row are real; padding stands at the end.
+    """
+    positions = torch.arange(length, device=lengths.device)
+    return (positions < lengths[:, None])[:, None, None, :]
 
 
 def causal_mask(
@@ -26,6 +28,40 @@ def causal_mask(
     """
     positions = torch.arange(past + length, device=device)
     return positions[None, :] <= positions[past:, None]
+
+
+def last_allowed(mask: Bool[Tensor, "*B T S"], window: int) -> Bool[Tensor, "*B T S"]:
+    """The last `window` of the keys that each query may look at.
+
+    Keys that a mask hides, such as padding between a prompt and its continuation, do not count.
+    """
+    from_the_end = mask.flip(-1).cumsum(-1).flip(-1)  # allowed keys at s and after it
+    return mask & (from_the_end <= window)
+
+
+def attention_mask(
+    mask: Bool[Tensor, "..."] | None,
+    *,
+    queries: int,
+    keys: int,
+    is_causal: bool,
+    window: int | None = None,
+    device: torch.device | None = None,
+) -> Bool[Tensor, "..."] | None:
+    """One mask for all of: the given mask, s ≤ past + t, and the window; None: all is allowed.
+
+    The queries are the last positions among the keys, so that past = keys − queries. A single
+    query is the last position: causality hides nothing from it.
+    """
+    check_mask(mask)
+    if is_causal and (queries > 1 or window is not None):
+        causal = causal_mask(queries, keys - queries, device=device)  # T S
+        mask = causal if mask is None else mask & causal
+    if window is None:
+        return mask
+    if not is_causal or mask is None:
+        raise ValueError(f"window={window} looks back from each position: it needs is_causal=True")
+    return last_allowed(mask, window)
 
 
 def check_mask(mask: Tensor | None) -> None:

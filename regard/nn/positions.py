@@ -1,57 +1,66 @@
-"""Where a token stands: sinusoidal positions, learned ones, and rotary ones."""
+"""Where a token stands in its row: sinusoidal positions, learned ones, and rotary ones.
+
+Positions are a tensor, B L with a value per row, or 1 L where all rows have the same.
+"""
 
 import math
+from typing import Literal
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.trace import Trace
 
+Pairing = Literal["half", "interleaved"]
 
-def sinusoids(
-    length: int, d_model: int, *, device: torch.device | None = None
-) -> Float[Tensor, "L D"]:
+
+def frequencies(width: int, *, base: float = 10_000.0) -> Float[Tensor, "P"]:
+    """base^(−2i/width) for i = 0, 1, …: how fast the i-th pair of numbers turns per position."""
+    even = torch.arange(0, width, 2, dtype=torch.float32)  # the 2i
+    return torch.exp(even * (-math.log(base) / width))
+
+
+def first_positions(length: int, *, device: torch.device | None = None) -> Int[Tensor, "1 L"]:
+    """0, 1, 2, …, for all rows."""
+    return torch.arange(length, device=device)[None]
+
+
+class SinusoidalPositions(nn.Module):
     """PE(p, 2i) = sin(p / 10000^(2i/D)),  PE(p, 2i+1) = cos(p / 10000^(2i/D)).
 
     Vaswani et al. 2017, §3.5. Each pair of columns is a clock hand, the first turning once in 2π
     positions and the last once in 2π · 10000; a shift by k turns every hand by a fixed angle, so
-    that "k back from here" is the same linear map everywhere.
+    that "k back from here" is the same linear map everywhere. There is no last position.
     """
-    position = torch.arange(length, device=device, dtype=torch.float32)[:, None]  # L 1
-    even = torch.arange(0, d_model, 2, device=device, dtype=torch.float32)  # D/2: the 2i
-    angle = position * torch.exp(even * (-math.log(10_000.0) / d_model))  # L D/2
-    table = torch.empty(length, d_model, device=device)
-    table[:, 0::2] = angle.sin()
-    table[:, 1::2] = angle.cos()[:, : d_model // 2]  # an odd D has one sine more
-    return table
 
+    frequencies: Tensor
 
-class SinusoidalPositions(nn.Module):
-    """Fixed positions of any length; a table holds the first ones, and grows when need be."""
-
-    table: Tensor
-
-    def __init__(self, d_model: int, *, length: int = 512) -> None:
+    def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(length, d_model), persistent=False)
+        self.d_model = d_model
+        self.register_buffer("frequencies", frequencies(d_model), persistent=False)
 
     def forward(
-        self, length: int, *, past: int = 0, trace: Trace | None = None
-    ) -> Float[Tensor, "L D"]:
-        """The rows past, past + 1, … of the table, `length` of them."""
-        end, table = past + length, self.table
-        if end > table.size(0):  # another thread may do the same: go on with one's own
-            table = sinusoids(2 * end, table.size(1), device=table.device).to(table.dtype)
-            self.table = table
-        output = table[past:end]
+        self, positions: Int[Tensor, "B L"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "B L D"]:
+        angle = positions[..., None] * self.frequencies  # B L D/2
+        pairs = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+        output = pairs[..., : self.d_model]  # an odd D has one sine more than cosines
         if trace is not None:
             trace.record(output=output)
         return output
 
 
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "L D"]:
+    """The table of the first `length` sinusoidal positions."""
+    table: Tensor = SinusoidalPositions(d_model)(first_positions(length))
+    return table[0]
+
+
 class LearnedPositions(nn.Module):
-    """One trained vector a position, as BERT and GPT have them; there are `length`, and no more."""
+    """P[p]: one trained vector per position, as in BERT and GPT-2; there are `length` of them."""
 
     def __init__(self, d_model: int, *, length: int) -> None:
         super().__init__()
@@ -59,40 +68,66 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(
-        self, length: int, *, past: int = 0, trace: Trace | None = None
-    ) -> Float[Tensor, "L D"]:
-        """The vectors of positions past, past + 1, …, `length` of them."""
-        if past + length > self.weight.size(0):
-            raise ValueError(
-                f"position {past + length} was asked for, and this model learned "
-                f"{self.weight.size(0)}; sinusoidal positions have no such limit"
-            )
-        output = self.weight[past : past + length]
+        self, positions: Int[Tensor, "B L"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "B L D"]:
+        self._check(positions)
+        output = F.embedding(positions, self.weight)
         if trace is not None:
             trace.record(output=output)
         return output
 
+    def _check(self, positions: Int[Tensor, "B L"]) -> None:
+        """Refuse positions that were not learned: on a CPU, for elsewhere the look would wait."""
+        if torch.compiler.is_compiling() or positions.device.type != "cpu" or not positions.numel():
+            return
+        last = int(positions.max())
+        if last >= self.weight.size(0):
+            raise ValueError(
+                f"position {last + 1} is needed, and this model learned {self.weight.size(0)}; "
+                f"sinusoidal positions have no such limit"
+            )
+
 
 class RotaryPositions(nn.Module):
-    """R(p) x: every pair of numbers of a query or key at position p turned by its own angle · p.
+    """R(p) x: every pair of numbers of a query or key at position p rotated by its own angle · p.
 
-    Su et al. 2021, §3.2.2, the i-th pair being (xᵢ, xᵢ₊ₖ/₂) and its angle 10000^(−2i/K). Two turns
-    cancel but for their difference, R(p)q · R(s)k = q · R(s − p)k, so that a score depends on how
-    far apart two tokens are and not on where they stand. Nothing is added to the embeddings.
+    Su et al. 2021, §3.2.2: (a, b) becomes (a cos θ − b sin θ, b cos θ + a sin θ), the i-th pair
+    having the angle θ = p · base^(−2i/K). Two rotations cancel but for their difference,
+    R(p)q · R(s)k = q · R(s − p)k, so that an attention score depends on how far apart two tokens
+    are and not on where they stand. Nothing is added to the embeddings.
+
+    pairing: the i-th pair is (xᵢ, xᵢ₊ₖ/₂), "half" a head apart as in Llama, or (x₂ᵢ, x₂ᵢ₊₁),
+    "interleaved" as in the paper and GPT-J. One is the other with dimensions in another order.
     """
 
-    def __init__(self, d_head: int) -> None:
+    frequencies: Tensor
+
+    def __init__(self, d_head: int, *, base: float = 10_000.0, pairing: Pairing = "half") -> None:
         super().__init__()
         if d_head % 2:
             raise ValueError(f"rotary positions turn pairs, and a head of d_head={d_head} is odd")
-        self.waves = SinusoidalPositions(d_head)
+        if pairing not in ("half", "interleaved"):
+            raise ValueError(f"pairing={pairing!r} is not one of half, interleaved")
+        self.base = base
+        self.pairing = pairing
+        speed = frequencies(d_head, base=base)
+        # sin(−θ) = −sin θ and cos(−θ) = cos θ: the sign of the first sine stands in its angle.
+        pairs = torch.stack([-speed, speed])  # 2 K/2
+        signed = pairs.flatten() if pairing == "half" else pairs.T.flatten()
+        self.register_buffer("frequencies", signed, persistent=False)
 
-    def forward(self, x: Float[Tensor, "B H L K"], *, past: int = 0) -> Float[Tensor, "B H L K"]:
-        """past is how many positions went before these, when decoding with a cache."""
-        waves = self.waves(x.size(2), past=past)  # L K
-        sine, cosine = waves[:, 0::2], waves[:, 1::2]  # L K/2
-        partner = x.roll(x.size(-1) // 2, dims=-1)  # the other one of each pair
-        turned = torch.addcmul(
-            x * torch.cat([cosine, cosine], dim=-1), partner, torch.cat([-sine, sine], dim=-1)
-        )
-        return turned.to(x.dtype)
+    def forward(
+        self, x: Float[Tensor, "B H L K"], positions: Int[Tensor, "#B L"] | None = None
+    ) -> Float[Tensor, "B H L K"]:
+        """positions: where each token of x stands; None: 0, 1, 2, …"""
+        if positions is None:
+            positions = first_positions(x.size(2), device=x.device)
+        angle = (positions[..., None] * self.frequencies)[:, None]  # B 1 L K
+        rotated = torch.addcmul(x * angle.cos(), self._partner(x), angle.sin())
+        return rotated.to(x.dtype)
+
+    def _partner(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L K"]:
+        """The other number of each pair."""
+        if self.pairing == "half":
+            return x.roll(x.size(-1) // 2, dims=-1)
+        return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)

@@ -1,13 +1,13 @@
 """The residual connection around a sub-layer, with its norm before or after."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
-from regard.nn.layer_norm import LayerNorm
+from regard.nn.norms import Norm
 from regard.nn.trace import Trace, at
 
 NormPlace = Literal["pre", "post"]
@@ -20,28 +20,33 @@ class Residual(nn.Module):
     from the loss to every layer, so that deep stacks train without warm-up (Xiong et al. 2020).
     """
 
-    def __init__(
-        self, d_model: int, *, dropout: float = 0.1, norm: NormPlace = "pre", fast: bool = True
-    ) -> None:
+    def __init__(self, norm: Norm, *, place: NormPlace = "pre", dropout: float = 0.1) -> None:
         super().__init__()
-        if norm not in ("pre", "post"):
-            raise ValueError(f"norm={norm!r} is not one of pre, post")
-        self.place = norm
-        self.norm = LayerNorm(d_model, fast=fast)
+        if place not in ("pre", "post"):
+            raise ValueError(f"place={place!r} is not one of pre, post")
+        self.place = place
+        self.norm = norm
         self.dropout = Dropout(dropout)
 
     def forward(
         self,
         x: Float[Tensor, "B L D"],
-        sublayer: Callable[[Float[Tensor, "B L D"]], Float[Tensor, "B L D"]],
-        *,
+        sublayer: Callable[..., Float[Tensor, "B L D"]],
+        *inputs: Any,
         trace: Trace | None = None,
+        **options: Any,
     ) -> Float[Tensor, "B L D"]:
+        """The sub-layer gets x (normed or not), then the inputs, the options and the trace.
+
+        The trace is the sub-layer's own; the norm is recorded below it, the sum as its `residual`.
+        """
         norm_trace = at(trace, "norm")
         if self.place == "pre":
-            output = x + self.dropout(sublayer(self.norm(x, trace=norm_trace)))
+            normed = self.norm(x, trace=norm_trace)
+            output = x + self.dropout(sublayer(normed, *inputs, trace=trace, **options))
         else:
-            output = self.norm(x + self.dropout(sublayer(x)), trace=norm_trace)
+            summed = x + self.dropout(sublayer(x, *inputs, trace=trace, **options))
+            output = self.norm(summed, trace=norm_trace)
         if trace is not None:
-            trace.record(output=output)
+            trace.record(residual=output)
         return output

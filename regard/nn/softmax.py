@@ -5,19 +5,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 
-def softmax(scores: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
-    """exp(sᵢ) / Σⱼ exp(sⱼ), over the last axis.
+def softmax(logits: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
+    """exp(zᵢ) / Σⱼ exp(zⱼ), over the last axis.
 
-    The largest score is taken off first: that changes nothing, since it stands in numerator and
+    The largest logit is subtracted first: that changes nothing, since it stands in numerator and
     denominator, and keeps exp from overflowing.
     """
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    powers = torch.exp(logits - logits.amax(-1, keepdim=True))
     return powers / powers.sum(-1, keepdim=True)
 
 
-def log_softmax(scores: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
-    """sᵢ − log Σⱼ exp(sⱼ), over the last axis."""
-    shifted = scores - scores.amax(-1, keepdim=True)
+def log_softmax(logits: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
+    """zᵢ − log Σⱼ exp(zⱼ), over the last axis."""
+    shifted = logits - logits.amax(-1, keepdim=True)
     return shifted - shifted.exp().sum(-1, keepdim=True).log()
 
 

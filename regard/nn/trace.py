@@ -32,8 +32,8 @@ class Trace:
 
     def record(self, **tensors: Tensor | None) -> None:
         """Keep these tensors under the present path; a None (no mask, say) is left out."""
-        found = self.records.setdefault(self.path, {})
-        found.update(
+        record = self.records.setdefault(self.path, {})
+        record.update(
             {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
         )
 
@@ -75,5 +75,5 @@ class Trace:
 
 
 def at(trace: Trace | None, name: str) -> Trace | None:
-    """`trace.at(name)`, or nothing where nobody is looking."""
+    """`trace.at(name)`, or None where nothing is traced."""
     return None if trace is None else trace.at(name)

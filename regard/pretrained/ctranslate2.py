@@ -4,14 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from regard.data.tokenizer import Tokenizer
 from regard.models import Transformer
-from regard.nn import DecoderLayer, Embedding, EncoderLayer, LayerNorm, MultiHeadAttention
+from regard.nn import Block, Embedding, LayerNorm, MultiHeadAttention, Norm
 from regard.nn.positions import LearnedPositions, sinusoids
 from regard.system.errors import UserError
 from regard.system.optional import needed
+
+ACTIVATIONS = ("relu", "gelu")
+"""The activations that have the same name and formula there."""
 
 
 def export(
@@ -19,24 +23,26 @@ def export(
 ) -> None:
     """Write a Transformer and its vocabularies as a CTranslate2 model directory.
 
-    longest: positions to write down where the model computes them.
+    longest: how many positions to store where the model computes them.
 
-    Its translations are ours: what it is given and gives back are tokens, `</s>` it adds itself.
+    Its translations are ours. Its inputs and outputs are tokens; `</s>` it adds itself.
     """
     specs = needed("ctranslate2.specs", extra="export", what="--to ctranslate2")
     if not isinstance(model, Transformer):
         raise UserError("CTranslate2 runs Transformers; this run's model is recurrent.")
     first = model.encoder.layers[0]
-    assert isinstance(first, EncoderLayer)
-    heads = first.self_attention.n_heads
+    _refuse_what_it_cannot_hold(first, model.source_embedding)
+    heads, rotary = first.self_attention.n_heads, first.self_attention.rotary
     options = {
-        "pre_norm": first.attention_residual.place == "pre",
+        "pre_norm": first.self_attention_residual.place == "pre",
         "no_final_norm": model.encoder.final_norm is None,
         "activation": specs.common_spec.Activation[first.feed_forward.activation.upper()],
     }
-    if model.source_embedding.positions is None:  # rotary: pairs are half a head apart
-        width = first.self_attention.output.weight.size(0)
-        options |= {"rotary_dim": width // heads, "rotary_interleave": False}
+    if rotary is not None:
+        options |= {
+            "rotary_dim": first.self_attention.d_head,
+            "rotary_interleave": rotary.pairing == "interleaved",
+        }
     spec = specs.TransformerSpec(
         specs.TransformerEncoderSpec(len(model.encoder.layers), heads, **options),
         specs.TransformerDecoderSpec(len(model.decoder.layers), heads, **options),
@@ -45,7 +51,6 @@ def export(
         if ours.final_norm is not None:
             _norm(theirs.layer_norm, ours.final_norm)
         for layer, other in zip(ours.layers, theirs.layer, strict=True):
-            assert isinstance(layer, EncoderLayer | DecoderLayer)
             _layer(other, layer)
     _embedding(spec.encoder.embeddings[0], spec.encoder, model.source_embedding, longest)
     _embedding(spec.decoder.embeddings, spec.decoder, model.target_embedding, longest)
@@ -53,7 +58,7 @@ def export(
     spec.register_source_vocabulary(tokenizers[0].tokens(range(len(tokenizers[0]))))
     spec.register_target_vocabulary(tokenizers[1].tokens(range(len(tokenizers[1]))))
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = first.attention_residual.norm.epsilon
+    spec.config.layer_norm_epsilon = first.self_attention_residual.norm.epsilon
     spec.validate()
     folder.mkdir(parents=True)
     spec.save(str(folder))
@@ -61,27 +66,51 @@ def export(
         (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
 
 
-def _layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    residual = layer.attention_residual if isinstance(layer, EncoderLayer) else layer.self_residual
-    _attention(spec.self_attention, layer.self_attention, blocks=(3,))
-    _norm(spec.self_attention.layer_norm, residual.norm)
-    if isinstance(layer, DecoderLayer):
-        _attention(spec.attention, layer.cross_attention, blocks=(1, 2))
-        _norm(spec.attention.layer_norm, layer.cross_residual.norm)
+def _refuse_what_it_cannot_hold(block: Block, embedding: Embedding) -> None:
+    """Refuse a model with parts that are not written to CTranslate2's specification here."""
+    attention, feed_forward = block.self_attention, block.feed_forward
+    width = attention.output.out_features
+    missing = {
+        "model.n_kv_heads": attention.n_kv_heads != attention.n_heads,
+        "model.d_head": attention.d_head * attention.n_heads != width,
+        "model.norm_kind=rms": not isinstance(block.self_attention_residual.norm, LayerNorm),
+        "model.gated": feed_forward.gate is not None,
+        f"model.activation={feed_forward.activation}": feed_forward.activation not in ACTIVATIONS,
+        "model.positions=none": embedding.positions is None and attention.rotary is None,
+        "a base of rotary positions other than 10000": attention.rotary is not None
+        and attention.rotary.base != 10_000,
+        "norms of queries and keys": attention.query_norm is not None
+        or attention.key_norm is not None,
+        "a window of attention": attention.window is not None,
+    }
+    reasons = [name for name, is_so in missing.items() if is_so]
+    if reasons:
+        raise UserError(
+            f"--to ctranslate2 cannot hold what this model has: {', '.join(reasons)}. "
+            f"Use --to onnx, or train without it."
+        )
+
+
+def _layer(spec: Any, layer: Block) -> None:
+    _attention(spec.self_attention, layer.self_attention, maps=(3,))
+    _norm(spec.self_attention.layer_norm, layer.self_attention_residual.norm)
+    if layer.cross_attention is not None and layer.cross_attention_residual is not None:
+        _attention(spec.attention, layer.cross_attention, maps=(1, 2))
+        _norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
     _linear(spec.ffn.linear_0, layer.feed_forward.inner.weight, layer.feed_forward.inner.bias)
     _linear(spec.ffn.linear_1, layer.feed_forward.outer.weight, layer.feed_forward.outer.bias)
     _norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
 
 
-def _attention(spec: Any, part: MultiHeadAttention, *, blocks: tuple[int, ...]) -> None:
+def _attention(spec: Any, part: MultiHeadAttention, *, maps: tuple[int, ...]) -> None:
     """Wq, Wk, Wv are one matrix to self-attention, and Wq and (Wk, Wv) two to cross-attention."""
     width = part.output.weight.size(0)
     bias: Tensor | None = part.projection.bias
-    rows = [count * width for count in blocks]
+    rows = [count * width for count in maps]
     weights = part.projection.weight.split(rows)
     biases = [None] * len(rows) if bias is None else bias.split(rows)
-    for place, (weight, one) in enumerate(zip(weights, biases, strict=True)):
-        _linear(spec.linear[place], weight, one)
+    for place, (weight, part_bias) in enumerate(zip(weights, biases, strict=True)):
+        _linear(spec.linear[place], weight, part_bias)
     _linear(spec.linear[len(rows)], part.output.weight, part.output.bias)
 
 
@@ -91,8 +120,11 @@ def _linear(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
         spec.bias = _array(bias)
 
 
-def _norm(spec: Any, norm: LayerNorm) -> None:
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+def _norm(spec: Any, norm: Norm) -> None:
+    """A layer norm; one without a bias has a bias of zeros there."""
+    assert isinstance(norm, LayerNorm)
+    bias = torch.zeros_like(norm.weight) if norm.bias is None else norm.bias
+    spec.gamma, spec.beta = _array(norm.weight), _array(bias)
 
 
 def _embedding(spec: Any, stack: Any, embedding: Embedding, longest: int) -> None:

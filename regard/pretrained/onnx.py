@@ -1,4 +1,4 @@
-"""To ONNX: a Transformer as two graphs, one that reads a source and one that writes a token."""
+"""To ONNX: a Transformer as two graphs, one that reads a source and one that makes a step."""
 
 import contextlib
 import json
@@ -16,16 +16,15 @@ from torch.export import Dim
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START, Tokenizer
 from regard.models import Transformer
 from regard.models.transformer import TransformerState
-from regard.nn import DecoderLayer, KVCache, LayerCache
-from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from regard.nn import KVCache, LayerCache, LearnedPositions
 from regard.system.errors import UserError
 from regard.system.optional import needed
 
 EXAMPLE = [[END, END, END], [END, END, PADDING]]
-"""A batch to trace the graphs with; what stands in it does not matter."""
+"""A batch to trace the graphs with; its tokens do not matter."""
 
 MOST_IN_A_FILE = 2**30
-"""Bytes of weights; more stand in a file of their own, for a graph can hold 2 GB."""
+"""Bytes of weights in a graph's file; more go to a file of their own: a graph can hold 2 GB."""
 
 READ = {
     "inputs": ["source"],
@@ -60,19 +59,23 @@ class _Joined(KVCache):
 class Encode(nn.Module):
     """source (B S) → the memory's keys and values (N B H S K, of N layers) and mask (B 1 1 S)."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, *, padding: int = PADDING) -> None:
         super().__init__()
         self.model = model
+        self.padding = padding
 
     def forward(
         self, source: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "N B H S K"], Float[Tensor, "N B H S K"], Bool[Tensor, "B 1 1 S"]]:
-        state = self.model.start(source)
-        return *_stacked([cache.cross_attention for cache in state.caches]), state.memory_mask
+        lengths = (source != self.padding).sum(dim=1)
+        memory, mask = self.model.encode(source, lengths)
+        assert mask is not None
+        caches = self.model.decoder.new_caches(memory)
+        return *_stacked([_memory(cache) for cache in caches]), mask
 
 
 class Step(nn.Module):
-    """One more token a row (B) → scores of the next (B V), and keys and values grown by it.
+    """One more token per row (B) → scores of the next (B V), and keys and values grown by it.
 
     The past of the first step is empty: N B H 0 K.
     """
@@ -99,14 +102,20 @@ class Step(nn.Module):
             )
         ]
         reads = torch.arange(tokens.size(0), device=tokens.device)
-        scores, _ = self.model.step(tokens, TransformerState(caches, memory_mask, reads))
-        return scores, *_stacked([cache.self_attention for cache in caches])
+        state = TransformerState(caches, memory_mask, reads, tokens.size(0))
+        logits, _ = self.model.step(tokens, state)
+        return logits, *_stacked([cache.self_attention for cache in caches])
 
 
 def _cache(key: Float[Tensor, "B H L K"], value: Float[Tensor, "B H L K"]) -> KVCache:
     cache = _Joined()
     cache.append(key, value)
     return cache
+
+
+def _memory(cache: LayerCache) -> KVCache:
+    assert cache.cross_attention is not None
+    return cache.cross_attention
 
 
 def _stacked(
@@ -124,15 +133,12 @@ def export(
 ) -> None:
     """Write encoder.onnx and step.onnx, the tokenizers, and model.json: what goes in and comes out.
 
-    longest: positions that the graphs have room for.
+    longest: the longest source and output that the graphs are made for.
     """
     for package in ("onnx", "onnxscript"):
         needed(package, extra="export", what="--to onnx")
     if not isinstance(model, Transformer):
         raise UserError("--to onnx is for Transformers; this run's model is recurrent.")
-    for part in model.modules():
-        if isinstance(part, SinusoidalPositions):
-            part.table = sinusoids(longest, part.table.size(1))  # a part of the graphs
     positions = model.target_embedding.positions
     if isinstance(positions, LearnedPositions):
         longest = min(longest, positions.weight.size(0))
@@ -159,14 +165,13 @@ def export(
         names=WRITE,
         shapes=({0: batch}, of_past, of_past, of_memory, of_memory, {0: batch, 3: length}),
     )
-    first = model.decoder.layers[0]
-    assert isinstance(first, DecoderLayer)
+    attention = model.decoder.layers[0].self_attention
     description = {
         "encoder": READ,
         "step": WRITE,
         "layers": len(model.decoder.layers),
-        "heads": first.self_attention.n_heads,
-        "head_width": first.self_attention.d_head,
+        "heads": attention.n_kv_heads,
+        "head_width": attention.d_head,
         "longest": longest,
         "padding": PADDING,
         "start": START,
@@ -186,7 +191,7 @@ def _write(
     names: dict[str, list[str]],
     shapes: tuple[dict[int, Any], ...],
 ) -> None:
-    size = sum(one.nbytes for one in part.parameters())
+    size = sum(parameter.nbytes for parameter in part.parameters())
     with _quiet():
         torch.onnx.export(
             part.eval(),
@@ -203,7 +208,7 @@ def _write(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter says of its own code."""
+    """Silence what the exporter says about its own code."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.data.batches import TARGETS
-from regard.nn.masks import PADDING
+from regard.data.tokenizer import PADDING
 from regard.nn.softmax import log_softmax
 
 NONE_IS_PADDING = -100

@@ -39,8 +39,8 @@ class Muon(torch.optim.AdamW):
     ones are learned as fast (Jordan et al. 2024). The factor makes a step as large as Adam's would
     be, so that both share one learning rate (Liu et al. 2025, §2.2).
 
-    blocks: the matrices that are moved so, and how many stand above each other in one parameter
-    (three where query, key and value are projected at once): each is orthogonalised by itself.
+    heights: the parameters that are moved so, and the rows of each matrix in one (three matrices
+    where query, key and value are projected at once): each is orthogonalised by itself.
     """
 
     MOMENTUM = "momentum_buffer"
@@ -49,12 +49,12 @@ class Muon(torch.optim.AdamW):
         self,
         groups: Iterable[dict[str, Any]],
         *,
-        blocks: dict[Tensor, int],
+        heights: dict[Tensor, tuple[int, ...]],
         momentum: float = 0.95,
         **adam: Any,
     ) -> None:
         super().__init__(groups, **adam)
-        self.blocks = blocks
+        self.heights = heights
         self.momentum = momentum
 
     @torch.no_grad()
@@ -62,23 +62,35 @@ class Muon(torch.optim.AdamW):
         loss = None if closure is None else torch.enable_grad()(closure)()
         passed_over: list[tuple[Tensor, Tensor | None]] = []
         for group in self.param_groups:
-            alike: dict[tuple[torch.Size, int], list[Tensor]] = defaultdict(list)
+            alike: dict[tuple[torch.Size, tuple[int, ...]], list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
-                if parameter in self.blocks and parameter.grad is not None:
-                    alike[parameter.shape, self.blocks[parameter]].append(parameter)
-            for (shape, blocks), parameters in alike.items():
-                ahead = torch.stack([self._ahead(parameter) for parameter in parameters])
-                steps = orthogonalised(ahead.view(-1, shape[0] // blocks, shape[1]))
-                size = group["lr"] * LIKE_ADAM * max(steps.shape[1:]) ** 0.5
-                for parameter, one in zip(parameters, steps.reshape(-1, *shape), strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.sub_(one, alpha=size)
+                if parameter in self.heights and parameter.grad is not None:
+                    alike[parameter.shape, self.heights[parameter]].append(parameter)
+            for (_, heights), parameters in alike.items():
+                self._move(parameters, heights, lr=group["lr"], decay=group["weight_decay"])
+                for parameter in parameters:
                     passed_over.append((parameter, parameter.grad))
                     parameter.grad = None
         super().step()  # AdamW passes over what has no gradient
         for parameter, gradient in passed_over:
             parameter.grad = gradient
         return loss
+
+    def _move(
+        self, parameters: list[Tensor], heights: tuple[int, ...], *, lr: float, decay: float
+    ) -> None:
+        """One step of parameters that are alike; matrices of one height go together."""
+        ahead = torch.stack([self._ahead(parameter) for parameter in parameters])  # P R C
+        pieces = ahead.split(heights, dim=1)
+        for parameter in parameters:
+            parameter.mul_(1 - lr * decay)
+        for height in dict.fromkeys(heights):
+            places = [place for place, other in enumerate(heights) if other == height]
+            steps = orthogonalised(torch.cat([pieces[place] for place in places]))
+            size = lr * LIKE_ADAM * max(steps.shape[1:]) ** 0.5
+            for place, moves in zip(places, steps.chunk(len(places)), strict=True):
+                for parameter, move in zip(parameters, moves, strict=True):
+                    parameter.split(heights)[place].sub_(move, alpha=size)
 
     def _ahead(self, parameter: Tensor) -> Tensor:
         """The gradient, averaged over the last steps and once more with itself (Nesterov's way)."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.nn.blocks import BlockLinear
+from regard.nn.stacked_linear import StackedLinear
 from regard.training.groups import lr_scales
 from regard.training.muon import Muon
 
@@ -39,12 +39,14 @@ def make_optimiser(
         ]
     adam: dict[str, Any] = {"lr": lr, "betas": (0.9, 0.98), "eps": 1e-9, "fused": True}
     if name == "muon":
-        blocks = {
-            module.weight: module.blocks if isinstance(module, BlockLinear) else 1
+        heights = {
+            module.weight: module.heights
+            if isinstance(module, StackedLinear)
+            else (module.out_features,)
             for module in model.modules()
             if isinstance(module, nn.Linear) and module.weight.requires_grad
         }
-        return Muon(groups, blocks=blocks, **adam)
+        return Muon(groups, heights=heights, **adam)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
     return kind(groups, **adam)
 
@@ -68,7 +70,7 @@ def restore_optimiser(
     """
     trained = {weight for group in optimiser.param_groups for weight in group["params"]}
     parameters = {name: weight for name, weight in model.named_parameters() if weight in trained}
-    turned = optimiser.blocks if isinstance(optimiser, Muon) else {}
+    turned = optimiser.heights if isinstance(optimiser, Muon) else {}
     expected = {
         f"{name}/{key}"
         for name, parameter in parameters.items()

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.nn.masks import PADDING
+from regard.data.tokenizer import PADDING
 from regard.training.loss import cross_entropy
 
 ROWS = 32

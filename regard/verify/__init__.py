@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 from regard.runs.run import Run
 from regard.verify.against_torch import torch_checks
+from regard.verify.against_transformers import transformers_checks
 from regard.verify.check import Check
+from regard.verify.decoder_only import decoder_only_checks
+from regard.verify.parts import parts_checks
 from regard.verify.recurrent import recurrent_checks
 from regard.verify.sequences import random_sequence_models, sequence_checks
 from regard.verify.within import decoding_checks, model_checks, random_models
@@ -20,7 +23,8 @@ OF_A_RUN = 1e-4
 
 def checks(run: Run | None = None) -> list[Check]:
     """All equalities, on small random models; and on a run's own model, if one is given."""
-    found = [*torch_checks(), *recurrent_checks()]
+    found = [*torch_checks(), *parts_checks(), *transformers_checks(), *decoder_only_checks()]
+    found += recurrent_checks()
     for label, model in random_models().items():
         found += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
     for label, sequence_model in random_sequence_models().items():

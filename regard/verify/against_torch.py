@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,20 +11,21 @@ from torch import Tensor, nn
 
 from regard.models import Transformer
 from regard.nn import (
+    Block,
     CrossAttention,
-    DecoderLayer,
-    EncoderLayer,
     FeedForward,
     LayerNorm,
     MultiHeadAttention,
+    Norm,
+    Residual,
+    RMSNorm,
     SelfAttention,
+    activations,
     attend,
     causal_mask,
     log_softmax,
-    padding_mask,
     softmax,
 )
-from regard.nn.feed_forward import gelu, relu
 from regard.nn.residual import NormPlace
 from regard.training.loss import cross_entropy, cross_entropy_reference
 from regard.training.r_drop import r_drop, r_drop_reference
@@ -48,48 +50,43 @@ def attention_weights(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -
 
 
 def affine_weights(
-    ours: nn.Linear | LayerNorm | None, theirs: nn.Linear | nn.LayerNorm | nn.Module | None
+    ours: nn.Linear | Norm | None, theirs: nn.Linear | nn.LayerNorm | nn.Module | None
 ) -> Weights:
     """A linear layer or a norm."""
     assert isinstance(ours, nn.Linear | LayerNorm)
     assert isinstance(theirs, nn.Linear | nn.LayerNorm)
+    assert ours.bias is not None
     return [(ours.weight, theirs.weight), (ours.bias, theirs.bias)]
 
 
-def encoder_layer_weights(ours: EncoderLayer, theirs: nn.TransformerEncoderLayer) -> Weights:
-    return [
-        *attention_weights(ours.self_attention, theirs.self_attn),
-        *affine_weights(ours.feed_forward.inner, theirs.linear1),
-        *affine_weights(ours.feed_forward.outer, theirs.linear2),
-        *affine_weights(ours.attention_residual.norm, theirs.norm1),
-        *affine_weights(ours.feed_forward_residual.norm, theirs.norm2),
+def block_weights(ours: Block, theirs: nn.Module) -> Weights:
+    """A block, and torch's encoder layer or decoder layer."""
+    torch_layer: Any = theirs
+    cross = ours.cross_attention is not None
+    weights = [
+        *attention_weights(ours.self_attention, torch_layer.self_attn),
+        *affine_weights(ours.feed_forward.inner, torch_layer.linear1),
+        *affine_weights(ours.feed_forward.outer, torch_layer.linear2),
+        *affine_weights(ours.self_attention_residual.norm, torch_layer.norm1),
+        *affine_weights(
+            ours.feed_forward_residual.norm, torch_layer.norm3 if cross else torch_layer.norm2
+        ),
     ]
-
-
-def decoder_layer_weights(ours: DecoderLayer, theirs: nn.TransformerDecoderLayer) -> Weights:
-    return [
-        *attention_weights(ours.self_attention, theirs.self_attn),
-        *attention_weights(ours.cross_attention, theirs.multihead_attn),
-        *affine_weights(ours.feed_forward.inner, theirs.linear1),
-        *affine_weights(ours.feed_forward.outer, theirs.linear2),
-        *affine_weights(ours.self_residual.norm, theirs.norm1),
-        *affine_weights(ours.cross_residual.norm, theirs.norm2),
-        *affine_weights(ours.feed_forward_residual.norm, theirs.norm3),
-    ]
+    if ours.cross_attention is not None and ours.cross_attention_residual is not None:
+        weights += attention_weights(ours.cross_attention, torch_layer.multihead_attn)
+        weights += affine_weights(ours.cross_attention_residual.norm, torch_layer.norm2)
+    return weights
 
 
 def transformer_weights(ours: Transformer, theirs: nn.Transformer) -> Weights:
     """Both stacks and their final norms; torch's has no embeddings."""
-    found: Weights = []
+    weights: Weights = []
     stacks = ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder))
-    for mine, other in stacks:
-        for layer, torch_layer in zip(mine.layers, other.layers, strict=True):
-            if isinstance(layer, EncoderLayer):
-                found += encoder_layer_weights(layer, torch_layer)
-            elif isinstance(layer, DecoderLayer):
-                found += decoder_layer_weights(layer, torch_layer)
-    found += affine_weights(ours.encoder.final_norm, theirs.encoder.norm)
-    return found + affine_weights(ours.decoder.final_norm, theirs.decoder.norm)
+    for stack, torch_stack in stacks:
+        for layer, torch_layer in zip(stack.layers, torch_stack.layers, strict=True):
+            weights += block_weights(layer, torch_layer)
+        weights += affine_weights(stack.final_norm, torch_stack.norm)
+    return weights
 
 
 def copied(weights: Weights) -> Weights:
@@ -155,16 +152,19 @@ def compare_general_attention(*, fast: bool) -> float:
     )
 
 
+def block(norm: NormPlace, *, cross_attention: bool, fast: bool) -> Block:
+    """A block without dropout."""
+    return Block(
+        self_attention=SelfAttention(D_MODEL, HEADS, fast=fast),
+        cross_attention=CrossAttention(D_MODEL, HEADS, fast=fast) if cross_attention else None,
+        feed_forward=FeedForward(D_MODEL, D_FF, fast=fast),
+        residual=lambda: Residual(LayerNorm(D_MODEL, fast=fast), place=norm, dropout=0.0),
+    )
+
+
 def compare_encoder_layer(norm: NormPlace, *, fast: bool) -> float:
     source, _, real, _ = sequences()
-    ours = EncoderLayer(
-        D_MODEL,
-        self_attention=SelfAttention(D_MODEL, HEADS, fast=fast),
-        feed_forward=FeedForward(D_MODEL, D_FF, fast=fast),
-        dropout=0.0,
-        norm=norm,
-        fast=fast,
-    )
+    ours = block(norm, cross_attention=False, fast=fast)
     theirs = nn.TransformerEncoderLayer(
         D_MODEL, HEADS, D_FF, 0.0, batch_first=True, norm_first=norm == "pre"
     )
@@ -172,22 +172,14 @@ def compare_encoder_layer(norm: NormPlace, *, fast: bool) -> float:
         lambda x: ours(x[0], mask=real[:, None, None, :]),
         lambda x: theirs(x[0], src_key_padding_mask=~real),
         [source],
-        copied(encoder_layer_weights(ours, theirs)),
+        copied(block_weights(ours, theirs)),
         counted=real,
     )
 
 
 def compare_decoder_layer(norm: NormPlace, *, fast: bool) -> float:
     source, target, real_source, real_target = sequences()
-    ours = DecoderLayer(
-        D_MODEL,
-        self_attention=SelfAttention(D_MODEL, HEADS, fast=fast),
-        cross_attention=CrossAttention(D_MODEL, HEADS, fast=fast),
-        feed_forward=FeedForward(D_MODEL, D_FF, fast=fast),
-        dropout=0.0,
-        norm=norm,
-        fast=fast,
-    )
+    ours = block(norm, cross_attention=True, fast=fast)
     theirs = nn.TransformerDecoderLayer(
         D_MODEL, HEADS, D_FF, 0.0, batch_first=True, norm_first=norm == "pre"
     )
@@ -196,7 +188,8 @@ def compare_decoder_layer(norm: NormPlace, *, fast: bool) -> float:
         lambda x: ours(
             x[0],
             x[1],
-            mask=real_target[:, None, None, :] & causal,
+            mask=real_target[:, None, None, :],
+            is_causal=True,
             memory_mask=real_source[:, None, None, :],
         ),
         lambda x: theirs(
@@ -207,7 +200,7 @@ def compare_decoder_layer(norm: NormPlace, *, fast: bool) -> float:
             memory_key_padding_mask=~real_source,
         ),
         [target, source],
-        copied(decoder_layer_weights(ours, theirs)),
+        copied(block_weights(ours, theirs)),
         counted=real_target,
     )
 
@@ -239,14 +232,14 @@ def compare_transformer(norm: NormPlace, *, fast: bool) -> float:
             ours.source_embedding(x[0]),
             ours.target_embedding(x[1]),
             tgt_mask=~causal_mask(target.size(1)),
-            src_key_padding_mask=~padding_mask(source)[:, 0, 0],
-            tgt_key_padding_mask=~padding_mask(target)[:, 0, 0],
-            memory_key_padding_mask=~padding_mask(source)[:, 0, 0],
+            src_key_padding_mask=source == 0,
+            tgt_key_padding_mask=target == 0,
+            memory_key_padding_mask=source == 0,
         )
         return ours.output(hidden)
 
     return largest_with_gradients(
-        lambda x: ours(x[0], x[1]),
+        lambda x: ours(x[0], x[1], source_lengths=(source != 0).sum(dim=1)),
         by_torch,
         [source, target],
         copied(transformer_weights(ours, theirs)),
@@ -260,14 +253,14 @@ def compare_functions(ours: Function, theirs: Function, x: Tensor) -> float:
     )
 
 
-def _summed(loss: Callable[..., Tensor], scores: Tensor, *, smoothing: float) -> Tensor:
+def _summed(loss: Callable[..., Tensor], logits: Tensor, *, smoothing: float) -> Tensor:
     """A loss over fixed targets, of which 0 is padding and does not count."""
-    return loss(scores, torch.tensor([3, 0, 8, 1, 5]), smoothing=smoothing)[None]
+    return loss(logits, torch.tensor([3, 0, 8, 1, 5]), smoothing=smoothing)[None]
 
 
-def _agreed(loss: Callable[..., Tensor], scores: Tensor) -> Tensor:
-    """A loss of two readings, over fixed targets."""
-    return loss(scores, torch.tensor([[3, 0, 8], [1, 5, 0]]), alpha=5.0, smoothing=0.1)[None]
+def _agreed(loss: Callable[..., Tensor], logits: Tensor) -> Tensor:
+    """A loss of two forward passes, over fixed targets."""
+    return loss(logits, torch.tensor([[3, 0, 8], [1, 5, 0]]), alpha=5.0, smoothing=0.1)[None]
 
 
 def _functions() -> Iterator[Check]:
@@ -277,8 +270,11 @@ def _functions() -> Iterator[Check]:
     pairs: dict[str, tuple[Function, Function]] = {
         "softmax": (softmax, lambda x: x.softmax(-1)),
         "log-softmax": (log_softmax, lambda x: x.log_softmax(-1)),
-        "ReLU": (relu, F.relu),
-        "GELU": (gelu, F.gelu),
+        "ReLU": (activations.relu, F.relu),
+        "GELU": (activations.gelu, F.gelu),
+        "GELU (tanh)": (activations.gelu_tanh, partial(F.gelu, approximate="tanh")),
+        "SiLU": (activations.silu, F.silu),
+        "squared ReLU": (activations.squared_relu, lambda x: F.relu(x).square()),
     }
     for smoothing in (0.0, 0.1):
         pairs[f"cross-entropy (smoothing {smoothing})"] = (
@@ -294,6 +290,16 @@ def _functions() -> Iterator[Check]:
             lambda inputs: torch_norm(inputs[0]),
             [x],
             copied(affine_weights(norm, torch_norm)),
+        ),
+    )
+    rms, torch_rms = RMSNorm(9, fast=False), nn.RMSNorm(9, eps=1e-5)
+    yield Check(
+        "RMSNorm = torch.nn.RMSNorm, and gradients",
+        lambda: largest_with_gradients(
+            lambda inputs: rms(inputs[0]),
+            lambda inputs: torch_rms(inputs[0]),
+            [x],
+            copied([(rms.weight, torch_rms.weight)]),
         ),
     )
     twice = torch.randn(4, 3, 9, generator=torch.Generator().manual_seed(3)) * 4
@@ -336,11 +342,11 @@ def torch_checks() -> Iterable[Check]:
         for norm in norms:
             which = f"({norm}-norm, {path})"
             yield Check(
-                f"EncoderLayer {which} = torch.nn.TransformerEncoderLayer",
+                f"Block {which} = torch.nn.TransformerEncoderLayer",
                 partial(compare_encoder_layer, norm, fast=fast),
             )
             yield Check(
-                f"DecoderLayer {which} = torch.nn.TransformerDecoderLayer",
+                f"Block with cross-attention {which} = torch.nn.TransformerDecoderLayer",
                 partial(compare_decoder_layer, norm, fast=fast),
             )
             yield Check(

@@ -15,8 +15,8 @@ from regard.data.examples import Ids
 from regard.data.tokenizer import END, PADDING, START
 from regard.decoding import Hypothesis, Replay, Stepper, beam_search, collect, greedy
 from regard.models import AttentionSeq2Seq, EncoderDecoder, Transformer
+from regard.models.blueprint import Positions
 from regard.models.seq2seq import AttentionKind
-from regard.models.transformer import Positions
 from regard.nn import Trace
 from regard.nn.cells import CellKind
 from regard.nn.classic_attention import KINDS as ALIGNMENTS
@@ -37,10 +37,10 @@ def random_models() -> dict[str, EncoderDecoder]:
     places: tuple[Positions, ...] = ("sinusoidal", "rotary")
     kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
     attentions: tuple[AttentionKind, ...] = ("none", *ALIGNMENTS)
-    found: dict[str, EncoderDecoder] = {}
+    models: dict[str, EncoderDecoder] = {}
     for norm in norms:
         for positions in places:
-            found[f"Transformer ({norm}-norm, {positions})"] = Transformer(
+            models[f"Transformer ({norm}-norm, {positions})"] = Transformer(
                 VOCAB,
                 VOCAB,
                 d_model=32,
@@ -51,12 +51,28 @@ def random_models() -> dict[str, EncoderDecoder]:
                 positions=positions,
                 tie_embeddings="all",
             )
+    models["Transformer (grouped-query, gated, RMS norm, no biases)"] = Transformer(
+        VOCAB,
+        VOCAB,
+        d_model=32,
+        n_layers=2,
+        n_heads=4,
+        n_kv_heads=2,
+        d_head=12,
+        d_ff=64,
+        positions="rotary",
+        norm_kind="rms",
+        activation="silu",
+        gated=True,
+        bias=False,
+        tie_embeddings="all",
+    )
     for kind in kinds:
         for attention in attentions:
-            found[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
+            models[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
                 VOCAB, VOCAB, kind=kind, attention=attention, d_model=32, n_layers=2
             )
-    return {name: shaken(model) for name, model in found.items()}
+    return {name: shaken(model) for name, model in models.items()}
 
 
 def shaken(model: Model) -> Model:
@@ -110,19 +126,29 @@ def model_checks(
     )
 
 
+def _lengths(ids: Tensor) -> Tensor:
+    """How many tokens of each row are real, of ids that `pad` filled up."""
+    return (ids != PADDING).sum(dim=1)
+
+
+def _logits(
+    model: EncoderDecoder, source: Tensor, target: Tensor, *, trace: Trace | None = None
+) -> Tensor:
+    """The logits after each target token; ids of padding say how long each source is."""
+    return model(source, target, source_lengths=_lengths(source), trace=trace)
+
+
 @torch.inference_mode()
 def fast_against_reference(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """A trace takes the reference path everywhere."""
-    lengths = _lengths(source)
-    fast = model(source, target, source_lengths=lengths)
-    reference = model(source, target, source_lengths=lengths, trace=Trace())
+    fast = _logits(model, source, target)
+    reference = _logits(model, source, target, trace=Trace())
     return largest([(_real(fast, target), _real(reference, target))])
 
 
 @torch.inference_mode()
 def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: list[Ids]) -> float:
-    source = pad(sources)
-    together = model(source, pad(targets), source_lengths=_lengths(source))
+    together = _logits(model, pad(sources), pad(targets))
     return largest(
         (together[row, : len(target)], model(pad([source]), pad([target]))[0])
         for row, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -132,49 +158,39 @@ def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: li
 @torch.inference_mode()
 def cached_against_uncached(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Token by token with a cache, and all at once without."""
-    at_once = model(source, target, source_lengths=_lengths(source))
+    at_once = _logits(model, source, target)
     state: Any = model.start(source, _lengths(source))
     stepped = []
     for position in range(target.size(1)):
-        scores, state = model.step(target[:, position], state)
-        stepped.append(scores)
+        logits, state = model.step(target[:, position], state)
+        stepped.append(logits)
     return largest([(_real(torch.stack(stepped, dim=1), target), _real(at_once, target))])
 
 
 @torch.inference_mode()
 def future_against_past(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    """Another token at position t changes no score before t: not by a bit."""
-    lengths = _lengths(source)
-    before = model(source, target, source_lengths=lengths)
+    """Another token at position t changes no logit before t: not by a bit."""
+    before = _logits(model, source, target)
     differences = []
     for position in range(1, target.size(1)):
         changed = target.clone()
         changed[:, position] = START + END - changed[:, position].clamp(START, END)
-        after = model(source, changed, source_lengths=lengths)
+        after = _logits(model, source, changed)
         differences.append((after[:, :position], before[:, :position]))
     return largest(differences)
 
 
 @torch.inference_mode()
 def more_padding(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    wide = F.pad(source, (0, 2)), F.pad(target, (0, 1))
-    lengths = _lengths(source)
-    scores = model(*wide, source_lengths=lengths)[:, : target.size(1)]
-    narrow = model(source, target, source_lengths=lengths)
-    return largest([(_real(scores, target), _real(narrow, target))])
+    wide = _logits(model, F.pad(source, (0, 2)), F.pad(target, (0, 1)))[:, : target.size(1)]
+    return largest([(_real(wide, target), _real(_logits(model, source, target), target))])
 
 
 @torch.inference_mode()
 def saved_and_loaded(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    lengths = _lengths(source)
-    before = model(source, target, source_lengths=lengths)
+    before = _logits(model, source, target)
     restored(model)
-    return largest([(model(source, target, source_lengths=lengths), before)])
-
-
-def _lengths(source: Tensor) -> Tensor:
-    """How many tokens of each row are real, of ids that `pad` filled up."""
-    return (source != PADDING).sum(dim=1)
+    return largest([(_logits(model, source, target), before)])
 
 
 def restored(model: nn.Module) -> None:
@@ -242,14 +258,14 @@ def _found(search: Search, stepper: Stepper, sources: list[Ids]) -> list[list[Hy
 def hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:
     """The largest difference in scores; infinite if the tokens differ."""
     worst = 0.0
-    for found, expected in zip(some, others, strict=True):
-        if [one.tokens for one in found] != [one.tokens for one in expected]:
+    for ours, theirs in zip(some, others, strict=True):
+        if [mine.tokens for mine in ours] != [other.tokens for other in theirs]:
             return float("inf")
-        pairs = zip(found, expected, strict=True)
-        worst = max([worst, *(abs(one.score - other.score) for one, other in pairs)])
+        pairs = zip(ours, theirs, strict=True)
+        worst = max([worst, *(abs(mine.score - other.score) for mine, other in pairs)])
     return worst
 
 
-def _real(scores: Tensor, target: Tensor) -> Tensor:
-    """The scores at positions that hold a token."""
-    return scores[target != 0]
+def _real(logits: Tensor, target: Tensor) -> Tensor:
+    """The logits at positions that hold a token."""
+    return logits[target != PADDING]

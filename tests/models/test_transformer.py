@@ -10,6 +10,7 @@ from regard.models import Transformer
 from regard.nn import Trace
 
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
+LENGTHS = torch.tensor([4, 2])
 TARGET = torch.tensor([[1, 5, 6], [1, 8, 0]])
 
 
@@ -26,7 +27,12 @@ def model(**options) -> Transformer:
         {"positions": "learned", "max_length": 12},
         {"positions": "rotary"},
         {"decoder_layers": 1},
+        {"positions": "none"},
         {"activation": "gelu"},
+        {"activation": "silu", "gated": True},
+        {"norm_kind": "rms"},
+        {"n_kv_heads": 2},
+        {"n_kv_heads": 1, "d_head": 6, "positions": "rotary"},
         {"tie_embeddings": "output"},
         {"tie_embeddings": "all"},
         {"bias": False},
@@ -36,11 +42,11 @@ def model(**options) -> Transformer:
 )
 def test_every_option_trains_and_steps(options) -> None:
     transformer = model(**options)
-    whole = transformer(SOURCE, TARGET)
+    whole = transformer(SOURCE, TARGET, source_lengths=LENGTHS)
     assert whole.shape == (2, 3, 9)
     whole.sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in transformer.parameters())
-    state = transformer.start(SOURCE)
+    state = transformer.start(SOURCE, LENGTHS)
     for position in range(2):
         scores, state = transformer.step(TARGET[:, position], state)
         torch.testing.assert_close(scores, whole[:, position], atol=1e-5, rtol=1e-4)
@@ -61,7 +67,7 @@ def test_tying_all_needs_one_vocabulary() -> None:
 def test_an_empty_source_gives_finite_scores_and_gradients() -> None:
     transformer = model()
     empty = torch.zeros(1, 3, dtype=torch.long)
-    scores = transformer(empty, TARGET[:1])
+    scores = transformer(empty, TARGET[:1], source_lengths=torch.tensor([0]))
     scores.sum().backward()
     assert scores.isfinite().all()
     assert all(p.grad is None or p.grad.isfinite().all() for p in transformer.parameters())
@@ -69,7 +75,7 @@ def test_an_empty_source_gives_finite_scores_and_gradients() -> None:
 
 def test_a_trace_holds_every_head_of_every_layer_by_readable_path() -> None:
     trace = Trace()
-    model()(SOURCE, TARGET, trace=trace)
+    model()(SOURCE, TARGET, source_lengths=LENGTHS, trace=trace)
     weights = trace.attention()
     assert list(weights) == [
         "encoder.layers.0.self_attention",
@@ -85,12 +91,12 @@ def test_a_trace_holds_every_head_of_every_layer_by_readable_path() -> None:
         mask = trace.masks()[path].broadcast_to(weight.shape)
         assert weight[~mask].abs().sum() == 0
     assert trace.shapes()["encoder.layers.0.feed_forward.hidden"] == (2, 4, 32)
-    assert trace.shapes()["output.scores"] == (2, 3, 9)
+    assert trace.shapes()["output.logits"] == (2, 3, 9)
 
 
 def test_selecting_beams_of_one_source_does_not_copy_its_memory() -> None:
     transformer = model()
-    state = transformer.start(SOURCE).select(torch.tensor([0, 0, 1, 1]))
+    state = transformer.start(SOURCE, LENGTHS).select(torch.tensor([0, 0, 1, 1]))
     _, state = transformer.step(torch.tensor([1, 1, 1, 1]), state)
     moved = state.select(torch.tensor([1, 0, 3, 3]))
     assert moved.caches[0].cross_attention is state.caches[0].cross_attention
@@ -108,7 +114,7 @@ def test_rows_may_be_chosen_in_any_way(choices: list[list[int]], seed: int) -> N
     transformer = model()
     again = Replay(transformer)
     torch.manual_seed(seed)
-    state, replayed = transformer.start(SOURCE), again.start(SOURCE)
+    state, replayed = transformer.start(SOURCE, LENGTHS), again.start(SOURCE, LENGTHS)
     count = SOURCE.size(0)
     for choice in choices:
         tokens = torch.randint(1, 9, (count,))
@@ -117,3 +123,42 @@ def test_rows_may_be_chosen_in_any_way(choices: list[list[int]], seed: int) -> N
         torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-5)
         rows = torch.tensor([number % count for number in choice])
         state, replayed, count = state.select(rows), replayed.select(rows), len(rows)
+
+
+def test_without_bias_no_part_has_one() -> None:
+    biases = [name for name, _ in model(bias=False).named_parameters() if name.endswith("bias")]
+    assert biases == []
+    assert len([name for name, _ in model().named_parameters() if name.endswith("bias")]) > 0
+
+
+def test_lengths_and_not_ids_say_what_is_padding() -> None:
+    transformer = model(padding=None)
+    source = torch.tensor([[4, 0, 0, 2], [7, 2, 5, 5]])
+    together = transformer(source, TARGET, source_lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = transformer(source[row : row + 1, :length], TARGET[row : row + 1])
+        torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=1e-4)
+    changed = source.clone()
+    changed[0, 1] = 6
+    assert not transformer(changed, TARGET)[0].allclose(transformer(source, TARGET)[0])
+
+
+def test_it_says_what_it_can_do() -> None:
+    assert Transformer.exports == ("ctranslate2", "onnx")
+    assert Transformer.quantizable
+
+
+@given(
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    groups=st.sampled_from([1, 2, 4]),
+    positions=st.sampled_from(["sinusoidal", "learned", "rotary", "none"]),
+)
+def test_a_padded_batch_is_its_rows_for_any_lengths(lengths, groups, positions) -> None:
+    transformer = model(n_kv_heads=groups, positions=positions)
+    torch.manual_seed(sum(lengths))
+    source = torch.randint(0, 9, (len(lengths), max(lengths) + 1))
+    target = torch.randint(0, 9, (len(lengths), 3))
+    together = transformer(source, target, source_lengths=torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        alone = transformer(source[row : row + 1, :length], target[row : row + 1])
+        torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=1e-4)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from regard import load
 from regard.models import Transformer
-from regard.nn.blocks import BlockLinear
 from regard.nn.int8 import (
-    Int8Blocks,
     Int8Linear,
+    Int8Stacked,
     int8_linear_reference,
     quantize,
     round_rows,
 )
+from regard.nn.stacked_linear import StackedLinear
 from regard.system.errors import UserError
 from tests.command import refused
 from tests.decoding.table import greedily
@@ -58,13 +58,14 @@ def test_each_row_has_its_own_scale() -> None:
     torch.testing.assert_close(scales[:2, 0], torch.tensor([1 / 127, 100 / 127]))
 
 
-def test_blocks_are_packed_as_they_are_asked_for() -> None:
-    blocks = BlockLinear(16, 3)
-    rounded, x = Int8Blocks(blocks), torch.randn(2, 5, 16)
+@pytest.mark.parametrize("heights", [(16, 16, 16), (16, 4, 4)])
+def test_stacked_maps_are_packed_as_they_are_used(heights: tuple[int, ...]) -> None:
+    stacked = StackedLinear(16, heights)
+    rounded, x = Int8Stacked(stacked), torch.randn(2, 5, 16)
     for first, end in ((0, None), (0, 1), (1, 3)):
-        torch.testing.assert_close(
-            rounded(x, first=first, end=end), blocks(x, first=first, end=end), atol=0.05, rtol=0.05
-        )
+        exact = stacked(x, first=first, end=end)
+        assert exact.size(-1) == sum(heights[first:end])
+        torch.testing.assert_close(rounded(x, first=first, end=end), exact, atol=0.05, rtol=0.05)
 
 
 def test_a_transformer_in_8_bits_scores_almost_the_same() -> None:

@@ -10,7 +10,7 @@ from regard.nn.masks import check_mask
 
 
 def test_padding_mask_allows_tokens_and_hides_padding() -> None:
-    mask = padding_mask(torch.tensor([[5, 6, 0], [4, 0, 0]]))
+    mask = padding_mask(torch.tensor([2, 1]), 3)
     assert mask.shape == (2, 1, 1, 3)
     assert mask[:, 0, 0].tolist() == [[True, True, False], [True, False, False]]
 
@@ -25,7 +25,7 @@ def test_causal_mask_after_a_past_is_the_end_of_the_whole_mask(length: int, past
 
 
 def test_masks_combine_with_and() -> None:
-    both = padding_mask(torch.tensor([[4, 5, 0]])) & causal_mask(3)
+    both = padding_mask(torch.tensor([2]), 3) & causal_mask(3)
     assert both.shape == (1, 1, 3, 3)
     assert both[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
 

@@ -16,6 +16,7 @@ from regard.nn import (
     LearnedPositions,
     OutputProjection,
     Residual,
+    RMSNorm,
     RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
@@ -38,17 +39,19 @@ def test_an_odd_width_has_one_sine_more() -> None:
     torch.testing.assert_close(sinusoids(4, 5)[:, 4], (torch.arange(4) / 10_000**0.8).sin())
 
 
-def test_sinusoidal_positions_are_computed_past_the_table() -> None:
-    short, long = SinusoidalPositions(8, length=4), SinusoidalPositions(8, length=64)
-    torch.testing.assert_close(short(40), long(40))
-    torch.testing.assert_close(short(3, past=60), long(63)[60:])
+def test_sinusoidal_positions_have_no_end() -> None:
+    positions = SinusoidalPositions(8)
+    torch.testing.assert_close(positions(torch.arange(40)[None])[0], sinusoids(64, 8)[:40])
+    later = torch.tensor([[60, 61, 62], [3, 4, 5]])
+    torch.testing.assert_close(positions(later), sinusoids(63, 8)[later])
 
 
 def test_learned_positions_end_where_they_end() -> None:
     positions = LearnedPositions(8, length=4)
-    assert positions(2, past=2).equal(positions.weight[2:])
+    assert positions(torch.tensor([[2, 3]]))[0].equal(positions.weight[2:])
+    assert positions(torch.tensor([[3], [0]]))[:, 0].equal(positions.weight[[3, 0]])
     with pytest.raises(ValueError, match=r"position 5 .* learned 4"):
-        positions(3, past=2)
+        positions(torch.tensor([[2, 3, 4]]))
 
 
 @given(heads=st.integers(1, 3), length=st.integers(1, 9), half=st.integers(1, 8))
@@ -69,7 +72,8 @@ def test_rotary_scores_depend_on_the_distance_alone() -> None:
     rotary = RotaryPositions(8)
 
     def score(query_at: int, key_at: int) -> torch.Tensor:
-        return (rotary(query, past=query_at) * rotary(key, past=key_at)).sum()
+        at = (torch.tensor([[place]]) for place in (query_at, key_at))
+        return (rotary(query, next(at)) * rotary(key, next(at))).sum()
 
     torch.testing.assert_close(score(3, 5), score(40, 42))
     assert not torch.isclose(score(3, 5), score(3, 6))
@@ -78,7 +82,7 @@ def test_rotary_scores_depend_on_the_distance_alone() -> None:
 
 
 def test_token_embedding_is_scaled_and_zero_for_padding() -> None:
-    embedding = TokenEmbedding(7, 16)
+    embedding = TokenEmbedding(7, 16, padding=0)
     output = embedding(torch.tensor([[3, 0]]))
     torch.testing.assert_close(output[0, 0], embedding.weight[3] * 4)
     assert output[0, 1].abs().max() == 0
@@ -86,7 +90,7 @@ def test_token_embedding_is_scaled_and_zero_for_padding() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_padding_row_stays_zero_through_training(tied: bool) -> None:
-    embedding = TokenEmbedding(7, 8)
+    embedding = TokenEmbedding(7, 8, padding=0)
     output = OutputProjection(7, 8, tied=embedding if tied else None)
     optimiser = torch.optim.AdamW({*embedding.parameters(), *output.parameters()}, lr=0.1)
     for _ in range(3):
@@ -99,17 +103,19 @@ def test_the_padding_row_stays_zero_through_training(tied: bool) -> None:
 
 
 def test_embedding_is_token_plus_position_plus_dropout() -> None:
-    embedding = Embedding(TokenEmbedding(7, 8), SinusoidalPositions(8), dropout=0.5)
+    embedding = Embedding(TokenEmbedding(7, 8, padding=0), SinusoidalPositions(8), dropout=0.5)
     tokens = torch.tensor([[3, 5, 6]])
     embedding.eval()
     torch.testing.assert_close(embedding(tokens), embedding.tokens(tokens) + sinusoids(3, 8))
-    torch.testing.assert_close(embedding(tokens[:, 2:], past=2), embedding(tokens)[:, 2:])
+    torch.testing.assert_close(
+        embedding(tokens[:, 2:], torch.tensor([[2]])), embedding(tokens)[:, 2:]
+    )
     embedding.train()
     assert (embedding(tokens) == 0).any()
 
 
 def test_a_tied_output_is_the_embedding() -> None:
-    embedding = TokenEmbedding(7, 8)
+    embedding = TokenEmbedding(7, 8, padding=0)
     output = OutputProjection(7, 8, tied=embedding)
     assert output.weight is embedding.weight
     x = torch.randn(2, 3, 8)
@@ -131,14 +137,16 @@ def test_residual_norms_before_or_after() -> None:
         ("pre", lambda residual: x + 2 * residual.norm(x)),
         ("post", lambda residual: residual.norm(x + 2 * x)),
     ):
-        residual = Residual(8, dropout=0.0, norm=norm)
-        torch.testing.assert_close(residual(x, lambda y: 2 * y), expected(residual))
+        residual = Residual(LayerNorm(8), place=norm, dropout=0.0)
+        output = residual(x, lambda y, trace: 2 * y)
+        torch.testing.assert_close(output, expected(residual))
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_feed_forward_fast_equals_reference(activation) -> None:
-    fast = FeedForward(8, 16, activation=activation)
-    reference = FeedForward(8, 16, activation=activation, fast=False)
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu", "squared-relu"])
+def test_feed_forward_fast_equals_reference(activation, gated: bool) -> None:
+    fast = FeedForward(8, 16, activation=activation, gated=gated)
+    reference = FeedForward(8, 16, activation=activation, gated=gated, fast=False)
     reference.load_state_dict(fast.state_dict())
     x = torch.randn(2, 3, 8)
     torch.testing.assert_close(fast(x), reference(x), atol=1e-6, rtol=1e-5)
@@ -151,3 +159,37 @@ def test_a_trace_knows_what_it_does_not_hold() -> None:
     assert len(trace) == 1
     with pytest.raises(KeyError, match="there are: norm"):
         trace["other"]
+
+
+def test_rms_norm_has_a_mean_square_of_one() -> None:
+    x = torch.randn(3, 5, 64) * 9 + 4
+    outputs = [RMSNorm(64, fast=fast)(x) for fast in (True, False)]
+    torch.testing.assert_close(outputs[0], outputs[1])
+    torch.testing.assert_close(outputs[0].square().mean(-1), torch.ones(3, 5))
+
+
+def test_a_norm_has_a_bias_only_if_told_to() -> None:
+    x = torch.randn(3, 8)
+    for fast in (True, False):
+        without = LayerNorm(8, bias=False, fast=fast)
+        assert [name for name, _ in without.named_parameters()] == ["weight"]
+        torch.testing.assert_close(without(x), LayerNorm(8)(x))
+
+
+def test_feed_forward_drops_out_within() -> None:
+    part = FeedForward(8, 64, dropout=0.5, bias=False)
+    with torch.no_grad():
+        part.inner.weight.fill_(1.0)
+        part.outer.weight.fill_(1.0)
+    x = torch.ones(1, 40, 8)
+    assert part(x).std() > 0
+    assert part.eval()(x).std() == 0
+
+
+def test_a_residual_records_its_norm_and_its_sum_under_the_sub_layer() -> None:
+    trace = Trace()
+    residual = Residual(LayerNorm(8), dropout=0.0)
+    x = torch.randn(2, 3, 8)
+    output = residual(x, FeedForward(8, 16), trace=trace.at("layers.0.feed_forward"))
+    assert list(trace) == ["layers.0.feed_forward.norm", "layers.0.feed_forward"]
+    assert trace["layers.0.feed_forward"]["residual"].equal(output)

@@ -32,7 +32,8 @@ def taught(tokenizer: Tokenizer, **options) -> Transformer:
     for _ in range(UPDATES):
         rows = [ids(random) for _ in range(64)]
         batch = collate(rows, [row[::-1] for row in rows])
-        scores = model(batch.source, batch.target_in)
+        lengths = batch.source_lengths
+        scores = model(batch.source, batch.target_in, source_lengths=lengths)
         optimiser.zero_grad()
         functional.cross_entropy(
             scores.transpose(1, 2), batch.target_out, ignore_index=PADDING
@@ -52,9 +53,9 @@ def ids(random: np.random.Generator) -> list[int]:
         {"norm": "pre", "tie_embeddings": "all"},
         {"norm": "post", "activation": "gelu"},
         {"positions": "learned", "decoder_layers": 1, "tie_embeddings": "output"},
-        {"positions": "rotary"},
+        {"positions": "rotary", "bias": False},
     ],
-    ids=["pre", "post-gelu", "learned-shallow", "rotary"],
+    ids=["pre", "post-gelu", "learned-shallow", "rotary-no-biases"],
 )
 def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=99)
@@ -68,7 +69,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     for beam in (1, 5):
         found = by_beam(
             model,
-            source_batch(rows),
+            source_batch(rows).tokens,
             max_new_tokens=LONGEST + 1,
             beam=beam,
             alpha=0.0,
@@ -101,6 +102,25 @@ def test_what_it_cannot_run_is_refused(tmp_path: Path) -> None:
     model = AttentionSeq2Seq(len(tokenizer), len(tokenizer), kind="gru", d_model=8)
     with pytest.raises(UserError, match="this run's model is recurrent"):
         export(model, (tokenizer, tokenizer), tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"n_kv_heads": 2}, "model.n_kv_heads"),
+        ({"d_head": 4}, "model.d_head"),
+        ({"norm_kind": "rms"}, "model.norm_kind=rms"),
+        ({"gated": True}, "model.gated"),
+        ({"activation": "silu"}, "model.activation=silu"),
+        ({"positions": "none"}, "model.positions=none"),
+    ],
+)
+def test_parts_that_it_does_not_have_are_refused(tmp_path: Path, options, named: str) -> None:
+    tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=99)
+    model = Transformer(len(tokenizer), len(tokenizer), d_model=32, n_heads=4, d_ff=48, **options)
+    with pytest.raises(UserError, match=f"cannot hold what this model has: {named}\\."):
+        export(model, (tokenizer, tokenizer), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_run_is_exported_whole_or_not_at_all(call, tiny_run: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def session(file: Path) -> onnxruntime.InferenceSession:
 
 
 def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int) -> float:
-    """The largest difference of any score, the graphs keeping their own past."""
+    """The largest difference of any logit, the graphs keeping their own past."""
     encoder, step = session(folder / "encoder.onnx"), session(folder / "step.onnx")
     described = json.loads((folder / "model.json").read_text())
     read = encoder.run(None, {"source": source.numpy()})
@@ -43,7 +43,7 @@ def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int)
     keys = values = np.zeros(size, dtype=np.float32)
     tokens, apart = torch.full((len(source),), described["start"]), 0.0
     with torch.inference_mode():
-        state = model.start(source)
+        state = model.start(source, (source != 0).sum(dim=1))
         for _ in range(steps):
             past = {"past_keys": keys, "past_values": values}
             scores, keys, values = step.run(None, {"tokens": tokens.numpy()} | past | memory)
@@ -59,8 +59,17 @@ def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int)
         {"tie_embeddings": "all"},
         {"norm": "post", "positions": "rotary", "decoder_layers": 1},
         {"positions": "learned"},
+        {
+            "positions": "rotary",
+            "n_kv_heads": 1,
+            "d_head": 6,
+            "norm_kind": "rms",
+            "activation": "silu",
+            "gated": True,
+            "bias": False,
+        },
     ],
-    ids=["pre-sinusoidal", "post-rotary-shallow", "learned"],
+    ids=["pre-sinusoidal", "post-rotary-shallow", "learned", "grouped-rms-gated"],
 )
 def test_two_lengths_and_two_batches_score_the_same(tmp_path: Path, options) -> None:
     size = len(TOKENIZER)

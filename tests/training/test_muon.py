@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn.blocks import BlockLinear
+from regard.nn.stacked_linear import StackedLinear
 from regard.training.muon import Muon, orthogonalised
 from regard.training.optimisers import make_optimiser, optimiser_tensors, restore_optimiser
 
@@ -33,7 +33,7 @@ def test_steps_equal_those_of_torch(exact: bool, monkeypatch: pytest.MonkeyPatch
     ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
     group = {"params": [ours], "weight_decay": 0.1}
     optimisers = [
-        Muon([group], blocks={ours: 1}, lr=0.02),
+        Muon([group], heights={ours: (6,)}, lr=0.02),
         torch.optim.Muon([theirs], lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
     ]
     for step in range(5):
@@ -49,7 +49,7 @@ def test_steps_equal_those_of_torch(exact: bool, monkeypatch: pytest.MonkeyPatch
 class Small(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.stacked = BlockLinear(4, 3)
+        self.stacked = StackedLinear(4, (4, 4, 4))
         self.table = nn.Embedding(5, 4)
         self.recurrent = nn.GRU(4, 4)
 
