@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.system.errors import UserError
+from regard.system.schema import SCHEMA, current_name
 
 
 def write_tensors(
@@ -19,7 +20,8 @@ def write_tensors(
     """Named tensors as safetensors."""
     values = {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
     # One entry: the library writes several in any order, and equal runs should have equal bytes.
-    entries = json.dumps((metadata or {}) | {"content": _content(values)}, sort_keys=True)
+    own = {"content": _content(values), "schema": SCHEMA}
+    entries = json.dumps((metadata or {}) | own, sort_keys=True)
     try:
         save_file(values, path, {"regard": entries})
     except SafetensorError as error:  # what the library makes of a full disk
@@ -27,7 +29,10 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Named tensors and the metadata beside them, or one sentence on what is wrong."""
+    """Named tensors and the metadata beside them, or one sentence on what is wrong.
+
+    Tensors that an earlier version wrote get the names that they have now.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -38,7 +43,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise UserError(f"{path} is damaged ({error}): put a good copy back.") from None
     if metadata.get("content") != _content(tensors):
         raise UserError(f"{path} is damaged (its hash differs): put a good copy back.")
-    return tensors, metadata
+    schema = metadata.get("schema", 1)  # the first version did not write its number
+    return {current_name(name, schema=schema): value for name, value in tensors.items()}, metadata
 
 
 def _content(tensors: dict[str, Tensor]) -> str:
