@@ -5,12 +5,10 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from regard.config.data_keys import Data, Tokenization
+from regard.config.migration import SCHEMA
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
-
-SCHEMA = 1
-"""The version of this layout; a run made by a newer one is refused."""
 
 
 class About(Section):
@@ -49,7 +47,7 @@ DECODED = tuple(metric for metrics in WRITTEN.values() for metric in metrics)
 class Config(Section):
     """Everything that decides what a run does."""
 
-    schema_version: int = Field(SCHEMA, ge=1, le=SCHEMA, description="the layout of this file")
+    schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
     task: Literal["translate", "classify", "lm"] = Field(
         "translate",
         description="any sequence to sequence, a class for a text, or the next token of a text",

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from regard.config.keys import SCHEMA, Config
+from regard.config.keys import Config
+from regard.config.migration import SCHEMA, migrate
 from regard.system.errors import UserError
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -102,7 +103,7 @@ def validate(values: dict[str, Any], *, where: str) -> Config:
             f"Install the newer version to open it."
         )
     try:
-        return Config.model_validate(values)
+        return Config.model_validate(migrate(values))
     except ValidationError as error:
         raise UserError(f"{where}: {_first_fault(error)}") from None
 
