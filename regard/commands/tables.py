@@ -39,11 +39,11 @@ def of_recipes(recipes: dict[str, "About"]) -> str:
     return table(("recipe", "what it learns", "expected", "training"), rows)
 
 
-def of_scores(metrics: dict[str, float | str]) -> str:
-    """Scores, and the signatures of some."""
+def of_metrics(metrics: dict[str, float | str]) -> str:
+    """Metrics, and the signatures of some."""
     rows = [
-        (name, score if isinstance(score, str) else f"{score:.4f}")
-        for name, score in metrics.items()
+        (name, value if isinstance(value, str) else f"{value:.4f}")
+        for name, value in metrics.items()
     ]
     return table(("metric", "score"), rows)
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from regard import config as configuration
 from regard.config import Config, Decode
+from regard.config.strategy import implied_strategy
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
@@ -99,7 +100,7 @@ class Run:
             if ignored:
                 raise UserError(f"{ignored[0]} is for runs that write; {self.path} classifies.")
             changes = {"beam": changes["n_best"]} | changes if changes else {}
-        strategy = _strategy(changes, self.config.decode.strategy)
+        strategy = implied_strategy(changes, self.config.decode.strategy)
         values = self.config.model_dump()
         values["decode"] |= strategy | changes
         return configuration.validate(values, where=str(self.path)).decode
@@ -119,7 +120,11 @@ class Run:
         signatures = self.task.signatures()  # first, for it may want a package that is not there
         began = time.perf_counter()
         examples, metrics = self.task.evaluate(
-            self.model, split, engine=self.engine, decode=self.decode_options(decoding), outputs=outputs
+            self.model,
+            split,
+            engine=self.engine,
+            decode=self.decode_options(decoding),
+            outputs=outputs,
         )
         return {
             "task": self.config.task,
@@ -161,23 +166,6 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""
         return read_metrics(self.path)
-
-
-SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
-
-
-def _strategy(changes: dict[str, Any], own: str) -> dict[str, str]:
-    """The way of decoding that some options belong to, if it is not named; own: the run's."""
-    given = changes.get("strategy")
-    drawn = [name for name in SAMPLING if name in changes]
-    several = ("n_best",) if (given or own) != "sample" and not drawn else ()
-    beams = [name for name in ("beam", "length_penalty", *several) if name in changes]
-    for names, wanted, what in ((beams, "beam", "beam search"), (drawn, "sample", "sampling")):
-        if names and given not in (None, wanted):
-            raise UserError(f"{names[0]} goes with {what}, and strategy={given} was asked for.")
-    if beams and drawn:
-        raise UserError(f"{beams[0]} goes with beam search and {drawn[0]} with sampling.")
-    return {"strategy": "beam"} if beams else {"strategy": "sample"} if drawn else {}
 
 
 def load(

@@ -52,11 +52,11 @@ def train(
     *,
     resume: bool = False,
     engine: Engine | None = None,
-    told: Callable[[str], None] = print,
+    say: Callable[[str], None] = print,
 ) -> tuple[Run, Stop | None]:
     """Train into a run directory; the run, and why it stopped early if it did.
 
-    told: what there is to say on the way, a sentence at a time.
+    say: is given the messages on the way, one sentence at a time.
     """
     out = Path(out)
     engine = engine or make_engine()
@@ -71,7 +71,7 @@ def train(
             task = TASKS[config.task](config)
         task.check_data()
         for sentence in task.notices():
-            told(sentence)
+            say(sentence)
         model = task.build_model().to(engine.device)
         loop = _loop(config, task, model, engine)
         checkpoints = SaveCheckpoints(
@@ -82,14 +82,14 @@ def train(
             average=MovingAverage(model, config.train.ema) if config.train.ema else None,
         )
         if config.train.shares > loop.shares:
-            told(
+            say(
                 f"train.shares={config.train.shares} is for a CPU without --compile: batches stay "
                 f"whole here, and dropout draws other numbers than it would there."
             )
         loop.probe()  # before anything is written
         if resume:
-            _take_up(loop, checkpoints, told)
-            _tell_of_schedule(began, config, told)
+            _take_up(loop, checkpoints, say)
+            _tell_of_schedule(began, config, say)
             write_text(out / "config.yaml", configuration.dump(config))
             _forget_after(out, loop.progress.step)
         else:
@@ -192,7 +192,7 @@ def alone_in(out: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], None]) -> None:
+def _take_up(loop: Loop, checkpoints: SaveCheckpoints, say: Callable[[str], None]) -> None:
     """Go on from the newest checkpoint, if it is still the same data; say what else is new."""
     found, beside = load_checkpoint(
         checkpoints.directory,
@@ -215,7 +215,7 @@ def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], Non
             f"go to; ask for more train.steps, or for none."
         )
     if progress.engine != loop.progress.engine:
-        told(
+        say(
             f"Resumed with {loop.progress.engine} where it was {progress.engine}: the weights will "
             f"be the same up to rounding, not to the bit."
         )
@@ -265,10 +265,10 @@ def _check_resumed(config: Config, out: Path) -> Config:
     return began
 
 
-def _tell_of_schedule(began: Config, config: Config, told: Callable[[str], None]) -> None:
+def _tell_of_schedule(began: Config, config: Config, say: Callable[[str], None]) -> None:
     changed = {"train.steps", "train.epochs"} & set(configuration.differences(began, config))
     if changed and config.train.schedule in ENDING:
-        told(
+        say(
             f"The {config.train.schedule} schedule now ends at another step: what follows is not "
             f"what a run of this length would have done from the start."
         )

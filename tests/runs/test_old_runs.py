@@ -58,7 +58,9 @@ def test_an_old_run_resumes_to_the_weights_it_would_have_reached(
 ) -> None:
     out = tmp_path / "run"
     shutil.copytree(path, out)
-    longer = config.override(read_config(out), ["train.steps=8", "train.eval_every=8"], where=str(out))
+    longer = config.override(
+        read_config(out), ["train.steps=8", "train.eval_every=8"], where=str(out)
+    )
     train(longer, out, resume=True)
     assert read_config(out).schema_version == SCHEMA
     reached, _ = read_tensors(out / "checkpoints/step-8/model.safetensors")

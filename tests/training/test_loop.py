@@ -192,7 +192,7 @@ def test_the_best_weights_are_the_best_score_and_then_the_lower_loss(
         lambda sums: {},
         lambda: None,
         tmp_path / "log",
-        told=kept.append,
+        say=kept.append,
     )
     loop = Loop(
         model,
