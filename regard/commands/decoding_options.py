@@ -21,9 +21,9 @@ class DecodingCommand(TyperCommand):
 
     @cached_property
     def decoding_options(self) -> list[Any]:
-        return make_options(self.keys())
+        return make_options(self.decoding_keys())
 
-    def keys(self) -> list[str]:
+    def decoding_keys(self) -> list[str]:
         """The keys of `decode` that this command has options for."""
         from regard.config import Decode
 
@@ -42,10 +42,10 @@ class DecodingCommand(TyperCommand):
 class ScoringCommand(DecodingCommand):
     """The same for a command that scores one output per line, which is not sampled."""
 
-    def keys(self) -> list[str]:
+    def decoding_keys(self) -> list[str]:
         from regard.config.strategy import SAMPLING
 
-        return [key for key in super().keys() if key not in ("n_best", *SAMPLING)]
+        return [key for key in super().decoding_keys() if key not in ("n_best", *SAMPLING)]
 
 
 def make_options(keys: Iterable[str]) -> list[Any]:

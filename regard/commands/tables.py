@@ -41,10 +41,9 @@ def of_recipes(recipes: dict[str, "About"]) -> str:
 
 def of_metrics(metrics: dict[str, float | str]) -> str:
     """Metrics, and the signatures of some."""
-    rows = [
-        (name, value if isinstance(value, str) else f"{value:.4f}")
-        for name, value in metrics.items()
-    ]
+    from regard.config.metrics import shown
+
+    rows = [(name, shown(name, value)) for name, value in metrics.items()]
     return table(("metric", "score"), rows)
 
 

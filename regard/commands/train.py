@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,7 +27,7 @@ def recipes(as_json: options.Json = False) -> None:
     print("\nMinutes are for one or two CPU cores. Train one with: regard train sort")
 
 
-def _print_keys(wanted: bool) -> bool | NoReturn:
+def _print_keys(wanted: bool) -> bool:
     if not wanted:
         return wanted
     from regard import config

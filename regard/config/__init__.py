@@ -5,7 +5,8 @@ are refused, and every value is checked when the run starts.
 """
 
 from regard.config.data_keys import Data, Tokenization
-from regard.config.keys import DECODED, WRITTEN, About, Config
+from regard.config.keys import About, Config
+from regard.config.metrics import METRICS, OUTPUT_METRICS, TASK_METRICS, Metric
 from regard.config.model_keys import Model
 from regard.config.reading import (
     RECIPES,
@@ -22,13 +23,15 @@ from regard.config.reading import (
 from regard.config.run_keys import Decode, Train
 
 __all__ = [
-    "DECODED",
+    "METRICS",
+    "OUTPUT_METRICS",
     "RECIPES",
-    "WRITTEN",
+    "TASK_METRICS",
     "About",
     "Config",
     "Data",
     "Decode",
+    "Metric",
     "Model",
     "Tokenization",
     "Train",

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from regard.config.data_keys import Data, Tokenization
+from regard.config.metrics import OUTPUT_METRICS, TASK_METRICS
 from regard.config.migration import SCHEMA
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
@@ -25,23 +26,6 @@ KINDS = {
     "lm": ("rnn", "gru", "lstm"),
 }
 """The kinds of model that can do each task."""
-
-METRICS: dict[str, tuple[str, ...]] = {
-    "translate": ("loss", "token_accuracy"),
-    "classify": ("loss", "accuracy"),
-    "lm": ("loss", "token_accuracy"),
-}
-"""What is measured on valid, by task."""
-
-WRITTEN = {
-    "exact": ("exact_match",),
-    "pronunciation": ("wer", "per"),
-    "translation": ("bleu", "bleu_lc", "chrf", "ter"),
-}
-"""What is measured of the outputs that translate writes, by `data.scores`."""
-
-DECODED = tuple(metric for metrics in WRITTEN.values() for metric in metrics)
-"""Metrics that need outputs to be written."""
 
 
 class Config(Section):
@@ -83,9 +67,9 @@ class Config(Section):
                 f"model.d_model={self.model.d_model} is odd: a bidirectional encoder gives half of "
                 f"it to each direction"
             )
-        metrics = METRICS[self.task]
+        metrics = TASK_METRICS[self.task]
         if self.task == "translate":
-            metrics += WRITTEN[self.data.scores]
+            metrics += OUTPUT_METRICS[self.data.scores]
         if self.train.metric not in metrics:
             raise ValueError(
                 f"train.metric={self.train.metric} is not measured here; "

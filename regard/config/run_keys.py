@@ -1,10 +1,16 @@
 """The keys of training and of decoding: how a model learns, and how it writes."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
+from regard.config.metrics import SELECTABLE
 from regard.config.section import Section
+
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[SELECTABLE]
 
 
 class Train(Section):
@@ -85,18 +91,7 @@ class Train(Section):
     patience: int | None = Field(
         None, ge=1, description="stop after so many evaluations without a better score"
     )
-    metric: Literal[
-        "loss",
-        "accuracy",
-        "token_accuracy",
-        "exact_match",
-        "wer",
-        "per",
-        "bleu",
-        "bleu_lc",
-        "chrf",
-        "ter",
-    ] = Field("loss", description="the score that says which weights are best")
+    metric: MetricName = Field("loss", description="the score that says which weights are best")
 
     @model_validator(mode="after")
     def _one_of_each_pair(self) -> "Train":

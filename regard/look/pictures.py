@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import Patch
 
+from regard.config import METRICS
 from regard.nn import Trace
 from regard.runs.run import Run
 from regard.system.files import writing
@@ -67,33 +68,26 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
     figure, (loss, accuracy, rate) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     metrics = [line for line in metrics if "averaged" not in line]
     steps = [line["step"] for line in metrics]
-    for axes, name, title in (
-        (loss, "loss", "loss a token"),
-        (accuracy, "accuracy", "accuracy"),
-    ):
-        for part, colour in (("train", TRAIN), ("valid", VALID)):
-            values = [line[part].get(name, line[part].get(f"token_{name}")) for line in metrics]
-            axes.plot(steps, values, color=colour, marker="o", markersize=3, label=part)
-        axes.set_title(title)
-        axes.legend(frameon=False)
+    loss.set_title(METRICS["loss"].title)
     loss.set_yscale("log")
-    decoded = [_whole_lines(line["valid"]) for line in metrics]
-    if all(value is not None for value in decoded):
-        accuracy.plot(
-            steps, decoded, color=INK, marker="o", markersize=3, label="valid, whole line"
-        )
-        accuracy.legend(frameon=False)
-    rate.plot(steps, [line["lr"] for line in metrics], color=INK, marker="o", markersize=3)
+    accuracy.set_title("accuracy")
     rate.set_title("learning rate")
+    for metric in METRICS.values():
+        axes = {"loss": loss, "accuracy": accuracy, None: None}[metric.panel]
+        for part in ("train", "valid"):
+            values = [line[part].get(metric.name) for line in metrics]
+            if axes is None or not values or any(value is None for value in values):
+                continue
+            drawn = [1 - value if metric.complement else value for value in values]
+            colour = INK if metric.generated else TRAIN if part == "train" else VALID
+            label = f"{part}, {metric.title}" if metric.generated else part
+            axes.plot(steps, drawn, color=colour, marker="o", markersize=3, label=label)
+            axes.legend(frameon=False)
+    rate.plot(steps, [line["lr"] for line in metrics], color=INK, marker="o", markersize=3)
     for axes in (loss, accuracy, rate):
         axes.set_xlabel("step")
         axes.grid(axis="y", color=MASKED)
     return figure
-
-
-def _whole_lines(scores: dict[str, float]) -> float | None:
-    """The share of outputs that are right to the last token, where outputs were written."""
-    return 1 - scores["wer"] if "wer" in scores else scores.get("exact_match")
 
 
 def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:

@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from regard.config.metrics import shown
 from regard.decoding import Ensemble
 from regard.look.pictures import INK, SOFT, STYLE, VALID
 from regard.metrics.analysis import Analysis
@@ -40,7 +41,9 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
     """The report of a run: the scores of an evaluation, and what stands behind them."""
     parts = [
         f"<p>{result['examples']:,} examples of {html.escape(result['split'])}.</p>",
-        _table(("metric", "score"), ((name, _shown(v)) for name, v in result["metrics"].items())),
+        _table(
+            ("metric", "score"), ((name, shown(name, v)) for name, v in result["metrics"].items())
+        ),
     ]
     if analysis is not None:
         parts += _analysis(analysis)
@@ -98,10 +101,6 @@ def _png(figure: Figure) -> bytes:
 
 def _image(png: bytes) -> str:
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-
-
-def _shown(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4f}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -14,18 +14,18 @@ from regard.config.strategy import implied_strategy
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
-from regard.system.errors import UserError
 from regard.metrics.analysis import Translated
 from regard.models import Transformer
 from regard.nn import Trace, int8
 from regard.pretrained import ctranslate2, onnx
 from regard.runs.directory import open_task, read_config, read_metrics
+from regard.system.engine import Engine, make_engine
+from regard.system.errors import UserError
+from regard.system.files import saying_what_failed, writing
+from regard.system.tensors import read_weights
 from regard.tasks import Prediction, Task
 from regard.tasks.asked import Asked
 from regard.tasks.translate import Translate
-from regard.system.engine import Engine, make_engine
-from regard.system.files import saying_what_failed, writing
-from regard.system.tensors import read_weights
 
 EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 """By the name of the engine or the format."""

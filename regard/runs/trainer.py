@@ -11,18 +11,18 @@ from pathlib import Path
 from torch import nn
 
 from regard import config as configuration
-from regard.config import DECODED, Config
-from regard.system.errors import UserError
+from regard.config import METRICS, Config
 from regard.runs.directory import is_run, open_task, read_config, read_metrics
 from regard.runs.run import Run
+from regard.system.engine import Engine, make_engine
+from regard.system.errors import UserError
+from regard.system.files import saying_what_failed, write_text, writing
+from regard.system.memory import keep_freed_memory
+from regard.system.tensors import read_weights, weights, write_tensors
 from regard.tasks import TASKS, Task
 from regard.training.averages import MovingAverage, Snapshots
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
 from regard.training.checkpoint import load_checkpoint
-from regard.system.engine import Engine, make_engine
-from regard.system.memory import keep_freed_memory
-from regard.system.files import saying_what_failed, write_text, writing
-from regard.system.tensors import read_weights, weights, write_tensors
 from regard.training.loop import Loop, Progress, Stop
 from regard.training.optimisers import make_optimiser
 from regard.training.progress import ShowProgress
@@ -134,7 +134,7 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     settings, best = run.config.train, run.path / "model.safetensors"
 
     def scores() -> dict[str, float]:
-        needed = [settings.metric] if settings.metric in DECODED else []
+        needed = [settings.metric] if METRICS[settings.metric].generated else []
         return run.task.evaluate(run.model, "valid", engine=run.engine, written=needed)[1]
 
     def save_best() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.config import WRITTEN, Config, Decode
+from regard.config import OUTPUT_METRICS, Config, Decode
 from regard.data.batches import Batch, Collate, collate, pad, source_batch
 from regard.data.examples import Ids
 from regard.data.records import Row
@@ -187,7 +187,9 @@ class Translate(PairTask):
                 [outputs[source] for source, _ in pairs],
                 [target for _, target in pairs],
                 language=self.config.data.languages[1],
-                names=[name for name in WRITTEN["translation"] if not written or name in written],
+                names=[
+                    name for name in OUTPUT_METRICS["translation"] if not written or name in written
+                ],
             )
         references: dict[str, list[str]] = {}
         for source, target in pairs:

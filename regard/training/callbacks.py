@@ -10,14 +10,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from regard.config import METRICS
 from regard.system.errors import UserError
 from regard.system.files import append_line
 from regard.training.averages import MovingAverage, Snapshots, put
 from regard.training.checkpoint import save_checkpoint
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
-
-LOWER_IS_BETTER = ("loss", "wer", "per", "ter")
 
 
 @dataclass
@@ -68,8 +67,7 @@ class Evaluate:
 
     def _rank(self, valid: dict[str, float]) -> list[float]:
         """Higher is better; of two equal scores, the lower loss."""
-        sign = -1 if self.metric in LOWER_IS_BETTER else 1
-        return [sign * valid[self.metric], -valid["loss"]]
+        return [METRICS[self.metric].gain(valid[self.metric]), -valid["loss"]]
 
     def _write(self, loop: Loop, **more: Any) -> None:
         line = {

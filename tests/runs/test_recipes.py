@@ -62,7 +62,7 @@ def test_every_seq2seq_recipe_trains_a_transformer_and_a_gru(tmp_path, few_words
     train(resolved, tmp_path / "run")
     report = load(tmp_path / "run").evaluate("valid")
     assert report["recipe"] == name
-    written = set(config.WRITTEN[resolved.data.scores])
+    written = set(config.OUTPUT_METRICS[resolved.data.scores])
     if resolved.data.scores == "translation":
         written |= {f"{score}_signature" for score in written}
         cut = "tok:zh" if name == "tatoeba-en-zh" else "tok:13a"
