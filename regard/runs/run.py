@@ -117,6 +117,7 @@ class Run:
                 f"{min(decoding)} changes no score of task={self.config.task}, which are made "
                 f"without writing outputs."
             )
+        self.config.data.require(split)
         signatures = self.task.signatures()  # first, for it may want a package that is not there
         began = time.perf_counter()
         examples, metrics = self.task.evaluate(
