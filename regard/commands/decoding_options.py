@@ -6,18 +6,23 @@ quick. Values are checked where the configuration is.
 
 import inspect
 from collections.abc import Iterable
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+_given: ContextVar[dict[str, Any]] = ContextVar("given")
+
+
+def given_options() -> dict[str, Any]:
+    """The decoding options that the running command was given: {"top_p": 0.9}, say."""
+    return _given.get()
+
 
 class DecodingCommand(TyperCommand):
-    """A command with one option per key of `decode`; those that were given arrive in `context.obj`.
-
-    For example, `--top-p 0.9 --beam 5` arrives as {"top_p": 0.9, "beam": 5}.
-    """
+    """A command with one option per key of `decode`, which it asks `given_options` for."""
 
     @cached_property
     def decoding_options(self) -> list[Any]:
@@ -35,7 +40,7 @@ class DecodingCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         values = {option.name: ctx.params.pop(option.name) for option in self.decoding_options}
-        ctx.obj = {name: value for name, value in values.items() if value is not None}
+        _given.set({name: value for name, value in values.items() if value is not None})
         return super().invoke(ctx)
 
 

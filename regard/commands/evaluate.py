@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from regard.commands import options, tables
+from regard.commands.decoding_options import given_options
 from regard.commands.opening import open_ensemble, open_run
 from regard.commands.terminal import print_json, progress, tell
 from regard.system.errors import UserError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    context: typer.Context,
     run: options.RunPath,
     data: options.DataDirectory = None,
     split: Annotated[
@@ -47,7 +47,7 @@ def evaluate(
         raise UserError("--analysis is of translations: runs with data.scores=translation.")
     outputs: list[Any] = []
     with progress():
-        result = opened.evaluate(split, outputs=outputs, **context.obj)
+        result = opened.evaluate(split, outputs=outputs, **given_options())
     for sentence in opened.notices():
         tell(sentence)
     weaknesses = _analyse(opened, result, outputs) if analysis else None

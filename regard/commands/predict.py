@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.commands import options, tables
+from regard.commands.decoding_options import given_options
 from regard.commands.opening import open_ensemble, open_run
 from regard.commands.terminal import print_at_once, print_json, progress_of, tell
 from regard.system.errors import UserError
@@ -19,7 +20,6 @@ MOST_NAMED = 5
 
 
 def predict(
-    context: typer.Context,
     run: options.RunPath,
     file: Annotated[
         Path | None,
@@ -45,7 +45,7 @@ def predict(
     """
     from regard.commands.input_lines import arriving
 
-    decoding = context.obj
+    decoding = given_options()
     opened = open_ensemble(
         open_run(run, device=device, quantize=quantize), ensemble, device=device, quantize=quantize
     )
