@@ -59,7 +59,7 @@ def work(folder: Path) -> None:
         "tokenizer.vocab_size=4000",
         "train.batch_tokens=2048",
     ]
-    task = Translate(config.load("sort", settings))
+    task = Translate.learn(config.load("sort", settings))
     task.check_data()
     made = sum(1 for _ in islice(task.batches().epoch(0), BATCHES))
     print(f"{len(task.examples('train'))} {made}")

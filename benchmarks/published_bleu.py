@@ -16,7 +16,6 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer  # type: ignore[impo
 
 import regard
 from benchmarks.interleave import print_table
-from regard.metrics.analysis import Translated
 
 
 def prepared(texts: Sequence[str], language: str) -> list[str]:
@@ -32,11 +31,12 @@ def main() -> None:
     parser.add_argument("--split", choices=["valid", "test"], default="test")
     options = parser.parse_args()
     run = regard.load(options.run, data=options.data)
-    written: list[Translated] = []
-    scores = run.evaluate(options.split, outputs=written)["metrics"]
+    evaluation = run.evaluation(options.split)
+    scores = evaluation.metrics | evaluation.signatures
     language = run.config.data.languages[1]
     outputs, references = (
-        prepared([getattr(one, side) for one in written], language) for side in ("output", "target")
+        prepared([getattr(one, side) for one in evaluation.outputs], language)
+        for side in ("output", "target")
     )
     # force: they are tokenised, and meant to be.
     moses = BLEU(tokenize="none", smooth_method="none", force=True)

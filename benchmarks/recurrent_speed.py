@@ -116,7 +116,7 @@ def regard(
 
     def loss(model: Callable[..., Tensor], batch: ClassBatch, carried: Carried) -> Sums:
         return token_sums(
-            model(batch.source)[:, None],
+            model(batch.source, batch.lengths)[:, None],
             batch.classes[:, None],
             tokens=batch.tokens,
             padding=NONE_IS_PADDING,
@@ -156,7 +156,7 @@ def plain(batches: Iterator[ClassBatch]) -> Work:
 
     def update(batch: ClassBatch) -> None:
         optimiser.zero_grad()
-        loss = F.cross_entropy(model(batch.source), batch.classes)
+        loss = F.cross_entropy(model(batch.source, batch.lengths), batch.classes)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()

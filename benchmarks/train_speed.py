@@ -47,7 +47,7 @@ def heads(width: int) -> int:
 def sentences(data: Path | None) -> tuple[list[list[int]], list[list[int]]]:
     """Pairs whose lengths spread as captions and short sentences do, the two sides alike."""
     if data is not None:
-        task = Translate(config.load("multi30k", [f"data.directory={data}"]))
+        task = Translate.learn(config.load("multi30k", [f"data.directory={data}"]))
         return task.examples("train").rows(np.arange(SENTENCES))
     random = np.random.default_rng(0)
     source = np.clip(random.gamma(5.0, 13.5 / 5.0, SENTENCES).round(), 3, 40).astype(int)

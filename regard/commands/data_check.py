@@ -23,7 +23,7 @@ def data_check(
     resolved.data.on_bad_line = "skip"
     if data is not None:
         resolved.data.directory = str(data.resolve())
-    reports = checking.check(TASKS[resolved.task](resolved))
+    reports = checking.check(TASKS[resolved.task].learn(resolved))
     if as_json:
         print_json(
             {"splits": {split: checking.as_json(report) for split, report in reports.items()}}

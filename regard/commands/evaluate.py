@@ -1,5 +1,6 @@
 """regard evaluate: the metrics of a run on held-out data."""
 
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -43,14 +44,15 @@ def evaluate(
     settings = [*(settings or ()), *options.bad_line_setting(on_bad_line)]
     first = open_run(run, device=device, data=data, settings=settings, quantize=quantize)
     opened = open_ensemble(first, ensemble, device=device, quantize=quantize)
-    if analysis and opened.config.data.scores != "translation":
+    if analysis and not opened.task.analysable:
         raise UserError("--analysis is of translations: runs with data.scores=translation.")
-    outputs: list[Any] = []
+    began = time.perf_counter()
     with progress():
-        result = opened.evaluate(split, outputs=outputs, **given_options())
-    for sentence in opened.notices():
+        evaluation = opened.evaluation(split, **given_options())
+    result = opened.summary(evaluation, split, seconds=time.perf_counter() - began)
+    for sentence in evaluation.warnings:
         tell(sentence)
-    weaknesses = _analyse(opened, result, outputs) if analysis else None
+    weaknesses = _analyse(opened, result, evaluation.outputs) if analysis else None
     if as_json:
         print_json(result if weaknesses is None else result | {"analysis": asdict(weaknesses)})
         return

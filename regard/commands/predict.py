@@ -2,18 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from regard.commands import options, tables
+from regard.commands import options
 from regard.commands.decoding_options import given_options
 from regard.commands.opening import open_ensemble, open_run
 from regard.commands.terminal import print_at_once, print_json, progress_of, tell
 from regard.system.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.tasks import Prediction
 
 MOST_NAMED = 5
 """At most this many unreadable lines are named; all are counted."""
@@ -44,6 +41,7 @@ def predict(
     For example: echo "3 1 2" | regard predict runs/sort
     """
     from regard.commands.input_lines import arriving
+    from regard.tasks import Counts
 
     decoding = given_options()
     opened = open_ensemble(
@@ -52,34 +50,32 @@ def predict(
     opened.decode_options(decoding)  # a wrong option is refused before anything is read
     file = _input(file)
     done = empty = unreadable = 0
+    counts = Counts()
     in_json: list[dict[str, Any]] = []
-
-    def refused(sentence: str) -> None:
-        nonlocal unreadable
-        unreadable += 1
-        if unreadable <= MOST_NAMED:
-            tell(sentence)
-
     with progress_of(file):
         for name, lines in arriving(file):
-            predictions = opened.predictions(
+            answer = opened.answer(
                 lines,
                 decoding=decoding,
                 name=name,
                 first=done,
                 prefix=prefix,
                 aligned=align,
-                refused=refused if on_bad_line == "skip" else None,
+                on_bad_line=on_bad_line,
             )
-            done += len(predictions)
-            empty += sum(not prediction.outputs for prediction in predictions)
+            for refusal in answer.refusals[: max(0, MOST_NAMED - unreadable)]:
+                tell(refusal.sentence)
+            unreadable += len(answer.refusals)
+            done += len(answer.predictions)
+            empty += sum(not prediction.outputs for prediction in answer.predictions)
+            counts += answer.counts
             if as_json:
-                in_json += map(_as_json, predictions)
+                in_json += [prediction.as_json() for prediction in answer.predictions]
             else:
-                print_at_once(map(tables.of_prediction, predictions))
+                print_at_once(prediction.text for prediction in answer.predictions)
     if as_json:
         print_json({"predictions": in_json})
-    for sentence in opened.notices():
+    for sentence in counts.warnings():
         tell(sentence)
     tell(
         f"{done:,} line{'s' if done != 1 else ''}"
@@ -97,8 +93,3 @@ def _input(file: Path | None) -> Path | None:
     if sys.stdin.isatty():
         tell("Type one input per line; Ctrl-D ends.")
     return None
-
-
-def _as_json(prediction: "Prediction") -> dict[str, Any]:
-    values = {name: value for name, value in vars(prediction).items() if value is not None}
-    return values | {"input": prediction.input.encode(errors="replace").decode()}  # broken UTF-8

@@ -1,13 +1,11 @@
 """What commands print for people: tables, bars, sentences side by side. Imports nothing heavy."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from regard.config import About
     from regard.metrics.analysis import Analysis
-    from regard.tasks import Prediction
     from regard.tasks.check import SplitReport
 
 BAR = 40
@@ -45,17 +43,6 @@ def of_metrics(metrics: dict[str, float | str]) -> str:
 
     rows = [(name, shown(name, value)) for name, value in metrics.items()]
     return table(("metric", "score"), rows)
-
-
-def of_prediction(prediction: "Prediction") -> str:
-    """The outputs for a line, and which words come from which, with tabs between them.
-
-    A line in is a line out: what would end it, or a column of it, is written as a space.
-    """
-    columns = [re.sub(r"[\n\r\t]", " ", text) for text in prediction.outputs]
-    if prediction.alignment is not None:  # as the field writes it, since Pharaoh
-        columns.append(" ".join(f"{one}-{other}" for one, other in prediction.alignment))
-    return "\t".join(columns)
 
 
 def of_equality(equality: str, difference: float, *, tolerance: float, holds: bool) -> str:

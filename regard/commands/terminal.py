@@ -38,7 +38,7 @@ def progress(total: int | None = None) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    from regard.tasks.writing import listener
+    from regard.tasks.generating import listener
 
     console = Console(stderr=True)
     bar = Progress(

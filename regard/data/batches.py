@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,14 +11,26 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.data.examples import Examples, Ids
-from regard.data.tokenizer import END, PADDING, START
+from regard.data.tokenizer import OURS, SpecialIds
+
+
+class Padded(NamedTuple):
+    """Rows of token ids filled up to one length, and how many tokens of each are real."""
+
+    tokens: Int[Tensor, "B L"]
+    lengths: Int[Tensor, "B"]
+
+    def to(self, device: torch.device) -> "Padded":
+        return Padded(
+            self.tokens.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True)
+        )
 
 
 @dataclass(frozen=True)
 class Batch:
     """Source and target, padded at the end; the target as it goes in and as it should come out.
 
-    Teacher forcing: the decoder reads `<s> y` and is asked for `y </s>`.
+    Teacher forcing: the decoder reads `<s> y` and should predict `y </s>`.
     """
 
     source: Int[Tensor, "B S"]
@@ -26,6 +38,10 @@ class Batch:
     target_out: Int[Tensor, "B T"]
     tokens: int
     """Target tokens to predict, padding not counted."""
+    source_lengths: Int[Tensor, "B"]
+    """How many tokens of each source are real."""
+    target_lengths: Int[Tensor, "B"]
+    """How many tokens of each target are real."""
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(
@@ -33,19 +49,24 @@ class Batch:
             self.target_in.to(device, non_blocking=True),
             self.target_out.to(device, non_blocking=True),
             self.tokens,
+            self.source_lengths.to(device, non_blocking=True),
+            self.target_lengths.to(device, non_blocking=True),
+        )
+
+    def rows(self, which: slice) -> "Batch":
+        """Some of its rows, padded as they are here."""
+        return Batch(
+            self.source[which],
+            self.target_in[which],
+            self.target_out[which],
+            tokens=int(self.target_lengths[which].sum()),
+            source_lengths=self.source_lengths[which],
+            target_lengths=self.target_lengths[which],
         )
 
     def shares(self, count: int) -> "list[Batch]":
-        """Its rows dealt out to up to so many batches, as long as it is itself."""
-        return [
-            Batch(
-                self.source[rows],
-                self.target_in[rows],
-                self.target_out[rows],
-                tokens=int((self.target_out[rows] != PADDING).sum()),
-            )
-            for rows in dealt_out(len(self.source), count)
-        ]
+        """Its rows dealt out to at most this many batches."""
+        return [self.rows(which) for which in dealt_out(len(self.source), count)]
 
 
 def dealt_out(rows: int, count: int) -> list[slice]:
@@ -58,31 +79,48 @@ def dealt_out(rows: int, count: int) -> list[slice]:
 
 
 FEWEST_ROWS = 8
-"""That are worth a thread of their own."""
+"""Fewer rows than this are not worth a thread of their own."""
 
 Collate = Callable[[Sequence[Ids], Sequence[Ids]], Any]
 """(sources, targets) -> a batch."""
 
 
-def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
-    """A batch of these pairs."""
+def collate(
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    *,
+    source_ids: SpecialIds = OURS,
+    target_ids: SpecialIds = OURS,
+) -> Batch:
+    """A batch of these pairs, by the special ids of their tokenizers."""
+    source = source_batch(sources, source_ids)
+    target_in = padded([[target_ids.first, *target] for target in targets], target_ids)
+    target_out = pad([[*target, target_ids.end] for target in targets], padding=target_ids.ignored)
     return Batch(
-        source=source_batch(sources),
-        target_in=pad([[START, *target] for target in targets]),
-        target_out=pad([[*target, END] for target in targets]),
+        source.tokens,
+        target_in.tokens,
+        target_out,
         tokens=sum(len(target) + 1 for target in targets),
+        source_lengths=source.lengths,
+        target_lengths=target_in.lengths,
     )
 
 
-def source_batch(sources: Sequence[Ids]) -> Int[Tensor, "B S"]:
+def source_batch(sources: Sequence[Ids], ids: SpecialIds = OURS) -> Padded:
     """Sources as the encoder reads them: `x </s>`."""
-    return pad([[*source, END] for source in sources])
+    return padded([[*source, ids.end] for source in sources], ids)
 
 
-def pad(rows: Sequence[Ids]) -> Int[Tensor, "B L"]:
+def padded(rows: Sequence[Ids], ids: SpecialIds = OURS) -> Padded:
+    """Rows filled up to one length, and the lengths that they had."""
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+    return Padded(pad(rows, padding=ids.filler), lengths)
+
+
+def pad(rows: Sequence[Ids], *, padding: int = OURS.filler) -> Int[Tensor, "B L"]:
     """Rows of one length, the shorter ones filled up at the end."""
     longest = max(len(row) for row in rows)
-    filled = np.full((len(rows), longest), PADDING, dtype=np.int64)
+    filled = np.full((len(rows), longest), padding, dtype=np.int64)
     for number, row in enumerate(rows):
         filled[number, : len(row)] = row
     return torch.from_numpy(filled)
@@ -120,14 +158,14 @@ def cut(
 
 
 WINDOW, BLOCK = 2**18, 2**12
-"""Examples that are shuffled and sorted at a time, and stretches of the file that stay together."""
+"""Examples that are shuffled and sorted at a time, and those of a chunk, which stay together."""
 
 
 class BatchStream:
     """The batches of a training run, in order; progress in it is (epoch, batch), two integers.
 
     Where there are more examples than a window holds, an epoch goes through windows made of
-    stretches drawn from all over the file: memory is needed for one of them, and no more.
+    chunks taken at random from all over the file: memory is needed for one window, and no more.
     """
 
     def __init__(
@@ -158,20 +196,20 @@ class BatchStream:
             start = max(0, start - len(batches))
 
     def largest(self, number: int) -> dict[str, Any]:
-        """The batches of an epoch with the most to read, the most to write, and the most of both.
+        """The batches of an epoch with the longest sources, the longest targets, and both; by size.
 
-        By their sizes. Scores stand at what is written, and there are as many as tokens are known:
-        a batch of long sources may need less than one of long targets.
+        Every target token has as many logits as the vocabulary has tokens: a batch of long sources
+        may need less memory than one of long targets.
         """
         examples = self._examples(number)
-        found: dict[int, tuple[int, np.ndarray, str]] = {}
+        largest: dict[int, tuple[int, np.ndarray, str]] = {}
         for window in self._windows(examples, number):
-            for rows, (read, written) in window:
-                name = f"{len(rows)} rows of up to {read} and {written} tokens"
-                for kind, length in enumerate((read, written, read + written)):
-                    if kind not in found or len(rows) * length > found[kind][0]:
-                        found[kind] = len(rows) * length, rows, name
-        return {name: self._collate(*examples.rows(rows)) for _, rows, name in found.values()}
+            for rows, (source, target) in window:
+                name = f"{len(rows)} rows of up to {source} and {target} tokens"
+                for kind, length in enumerate((source, target, source + target)):
+                    if kind not in largest or len(rows) * length > largest[kind][0]:
+                        largest[kind] = len(rows) * length, rows, name
+        return {name: self._collate(*examples.rows(rows)) for _, rows, name in largest.values()}
 
     def count(self, number: int) -> int:
         """How many batches an epoch has."""
@@ -190,13 +228,13 @@ class BatchStream:
             begins = size * random.permutation(math.ceil(len(examples) / size))
             together = max(1, self._window // size)
         for number, first in enumerate(range(0, len(begins), together)):
-            stretches = [
+            chunks = [
                 (int(begin), min(int(begin) + size, len(examples)))
                 for begin in begins[first : first + together]
             ]
-            rows = np.concatenate([np.arange(*stretch) for stretch in stretches])
+            rows = np.concatenate([np.arange(*chunk) for chunk in chunks])
             lengths = 1 + np.concatenate(  # with the end of each side
-                [examples.lengths(*stretch) for stretch in stretches]
+                [examples.lengths(*chunk) for chunk in chunks]
             )
             batches = cut(
                 lengths,

@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from regard.data.examples import Ids
-from regard.data.tokenizer import UNKNOWN, Tokenizer
+from regard.data.tokenizer import Tokenizer
 
 WAYS = 16
 """Ways to cut a word that are drawn, at most; each occurrence takes one of them, or draws one."""
@@ -24,7 +24,10 @@ class BpeDropout:
         model = json.loads(tokenizer.json)["model"]
         if model["type"] != "BPE":
             raise ValueError(f"BPE-dropout is for BPE, and this tokenizer is {model['type']}")
+        if tokenizer.unknown is None:
+            raise ValueError("BPE-dropout needs a tokenizer with an id for unknown characters")
         self._tokenizer = tokenizer
+        self._unknown = tokenizer.unknown
         self._rate = rate
         self._ids: dict[str, int] = model["vocab"]
         self._drawn: dict[str, list[Ids]] = {}
@@ -55,4 +58,4 @@ class BpeDropout:
                 break
             _, place = min(possible)
             pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
-        return [self._ids.get(piece, UNKNOWN) for piece in pieces]
+        return [self._ids.get(piece, self._unknown) for piece in pieces]

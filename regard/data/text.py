@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.data.records import read_text
 from regard.data.source import Source
-from regard.data.tokenizer import END, PADDING
+from regard.data.tokenizer import OURS, SpecialIds
 from regard.system.errors import UserError
 
 
@@ -32,7 +32,7 @@ class TextSource(Source):
 
 @dataclass(frozen=True)
 class TextBatch:
-    """A stretch of text a row, and the same one token on."""
+    """A chunk of text per row, and the same one token on."""
 
     source: Int[Tensor, "B L"]
     target: Int[Tensor, "B L"]
@@ -40,6 +40,8 @@ class TextBatch:
     """Targets, padding not counted."""
     first: bool
     """Whether the text begins here; if not, it goes on where the last batch ended, row by row."""
+    lengths: Int[Tensor, "B"]
+    """How many tokens of each row are real."""
 
     def to(self, device: torch.device) -> "TextBatch":
         return TextBatch(
@@ -47,6 +49,7 @@ class TextBatch:
             self.target.to(device, non_blocking=True),
             self.tokens,
             self.first,
+            self.lengths.to(device, non_blocking=True),
         )
 
     def shares(self, count: int) -> "list[TextBatch]":
@@ -55,7 +58,7 @@ class TextBatch:
 
 
 class TextStream:
-    """One long text as a few rows side by side, read from left to right in stretches.
+    """One long text as a few rows side by side, read from left to right in chunks.
 
         text       a b c d e f g h i j k l …
         rows       a b c | d e f |           batch 1: (a b c, g h i), batch 2: (d e f, j k l)
@@ -64,23 +67,27 @@ class TextStream:
     Every epoch reads the same text in the same order. The text begins after the end of a line.
     """
 
-    def __init__(self, text: Callable[[], Int[np.ndarray, "N"]], *, rows: int, length: int) -> None:
+    def __init__(
+        self,
+        text: Callable[[], Int[np.ndarray, "N"]],
+        *,
+        rows: int,
+        length: int,
+        ids: SpecialIds = OURS,
+    ) -> None:
         self._text = text
+        self._ids = ids
         self._rows = rows
         self._length = length
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[TextBatch]:
         """The batches of one epoch, from the start-th on."""
-        sources, targets = self._cut()
+        sources, targets, lengths = self._cut()
         for begin in range(start * self._length, sources.shape[1], self._length):
-            place = slice(begin, begin + self._length)
-            target = torch.from_numpy(targets[:, place])
-            yield TextBatch(
-                torch.from_numpy(sources[:, place]),
-                target,
-                int((target != PADDING).sum()),
-                first=begin == 0,
-            )
+            source = torch.from_numpy(sources[:, begin : begin + self._length])
+            target = torch.from_numpy(targets[:, begin : begin + self._length])
+            real = torch.from_numpy(np.clip(lengths - begin, 0, source.size(1)))
+            yield TextBatch(source, target, int(real.sum()), first=begin == 0, lengths=real)
 
     def largest(self, number: int) -> dict[str, TextBatch]:
         """They are all of one size but the last."""
@@ -90,14 +97,20 @@ class TextStream:
         """How many batches an epoch has."""
         return math.ceil(self._cut()[0].shape[1] / self._length)
 
-    def _cut(self) -> tuple[Int[np.ndarray, "B L"], Int[np.ndarray, "B L"]]:
-        """The whole text in rows, and one token on; the last row is filled up with padding."""
+    def _cut(
+        self,
+    ) -> tuple[Int[np.ndarray, "B L"], Int[np.ndarray, "B L"], Int[np.ndarray, "B"]]:
+        """The whole text in rows, the same one token on, and how much of each row is real.
+
+        The last rows are filled up with padding.
+        """
         targets = self._text()
-        sources = np.concatenate([[END], targets[:-1]])
+        sources = np.concatenate([[self._ids.end], targets[:-1]])
         columns = math.ceil(len(targets) / self._rows)
-        empty = columns * self._rows - len(targets)
         shape = (self._rows, columns)
+        empty = (0, columns * self._rows - len(targets))
         return (
-            np.pad(sources, (0, empty)).reshape(shape),
-            np.pad(targets, (0, empty)).reshape(shape),
+            np.pad(sources, empty, constant_values=self._ids.filler).reshape(shape),
+            np.pad(targets, empty, constant_values=self._ids.ignored).reshape(shape),
+            np.clip(len(targets) - columns * np.arange(self._rows), 0, columns),
         )

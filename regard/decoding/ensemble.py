@@ -34,8 +34,11 @@ class Ensemble:
             raise ValueError("an ensemble needs at least one member")
         self.members = list(members)
 
-    def start(self, source: Int[Tensor, "B S"]) -> EnsembleState:
-        return EnsembleState([member.start(source) for member in self.members])
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, "B"] | None = None
+    ) -> EnsembleState:
+        members: list[Any] = list(self.members)
+        return EnsembleState([member.start(source, lengths) for member in members])
 
     def step(
         self, tokens: Int[Tensor, "B"], state: EnsembleState
@@ -47,11 +50,15 @@ class Ensemble:
         return _mean([scores for scores, _ in stepped]), EnsembleState([one for _, one in stepped])
 
     def __call__(
-        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        *,
+        source_lengths: Int[Tensor, "B"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """The same at every position of a given target, of members that can be asked so."""
-        members = cast(list[Callable[[Tensor, Tensor], Tensor]], self.members)
-        return _mean([member(source, target) for member in members])
+        """The same at every position of a given target, of members that can be called so."""
+        members = cast(list[Callable[..., Tensor]], self.members)
+        return _mean([member(source, target, source_lengths=source_lengths) for member in members])
 
 
 def _mean(scores: list[Float[Tensor, "*B V"]]) -> Float[Tensor, "*B V"]:

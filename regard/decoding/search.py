@@ -21,7 +21,8 @@ def search(
     *,
     start: int,
     end: int,
-    padding: int,
+    padding: int | None = None,
+    lengths: Int[Tensor, "B"] | None = None,
     never: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] | None = None,
     seeds: Sequence[int] | None = None,
@@ -34,7 +35,10 @@ def search(
     if times > 1:
         source = source.repeat_interleave(times, dim=0)
         prefixes = None if prefixes is None else [one for one in prefixes for _ in range(times)]
-    lengths = ((source != padding) & (source != end)).sum(dim=1)
+    if lengths is None:
+        lengths = ((source != padding) & (source != end)).sum(dim=1)
+    else:
+        lengths = lengths.repeat_interleave(times)
     rules = make_rules(decode, lengths, end=end, prefixes=prefixes)
     if decode.strategy == "beam":
         return beam_search(

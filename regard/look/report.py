@@ -11,7 +11,6 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from regard.config.metrics import shown
-from regard.decoding import Ensemble
 from regard.look.pictures import INK, SOFT, STYLE, VALID
 from regard.metrics.analysis import Analysis
 from regard.runs.run import Run
@@ -54,8 +53,7 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
                 _image((run.path / name).read_bytes()),
             ]
     path = run.path / "report.html"
-    together = len(run.model.members) - 1 if isinstance(run.model, Ensemble) else 0
-    more = f", together with {together} more" if together else ""
+    more = f", together with {run.members - 1} more" if run.members > 1 else ""
     title = html.escape(f"{run.path.name}: {run.config.task}, {run.config.model.kind}{more}")
     write_text(path, PAGE.format(title=title, body="\n".join(parts)))
     return path

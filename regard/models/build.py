@@ -9,7 +9,9 @@ from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.transformer import Transformer
 
 
-def recurrent_classifier(config: Config, *, vocab: int, classes: int) -> RecurrentClassifier:
+def recurrent_classifier(
+    config: Config, *, vocab: int, classes: int, padding: int | None
+) -> RecurrentClassifier:
     """The classifier of `model.kind`, for so many tokens and classes."""
     model = config.model
     return RecurrentClassifier(
@@ -17,18 +19,23 @@ def recurrent_classifier(config: Config, *, vocab: int, classes: int) -> Recurre
         classes,
         bidirectional=model.bidirectional,
         pooling=model.pooling,
+        padding=padding,
         **_recurrent(model),
     )
 
 
-def recurrent_language_model(config: Config, *, vocab: int) -> RecurrentLanguageModel:
+def recurrent_language_model(
+    config: Config, *, vocab: int, padding: int | None
+) -> RecurrentLanguageModel:
     """The language model of `model.kind`, for so many tokens."""
     model = config.model
-    return RecurrentLanguageModel(vocab, tied=model.tie_embeddings != "none", **_recurrent(model))
+    return RecurrentLanguageModel(
+        vocab, tied=model.tie_embeddings != "none", padding=padding, **_recurrent(model)
+    )
 
 
 def _recurrent(model: Model) -> dict[str, Any]:
-    """What all recurrent models are asked for; a configuration gives a task no other kind."""
+    """The options of every recurrent model; a configuration allows a task no other kind."""
     return {
         "kind": model.kind,
         "d_model": model.d_model,
@@ -40,9 +47,12 @@ def _recurrent(model: Model) -> dict[str, Any]:
 
 
 def encoder_decoder(
-    config: Config, *, vocabs: tuple[int, int], max_length: int
+    config: Config, *, vocabs: tuple[int, int], max_length: int, padding: int | None
 ) -> Transformer | AttentionSeq2Seq:
-    """The model of `model.kind`, for so many source and target tokens."""
+    """The model of `model.kind`, for so many source and target tokens.
+
+    padding: the token, of both vocabularies, whose embedding stays zero.
+    """
     model = config.model
     if model.kind == "transformer":
         return Transformer(
@@ -59,6 +69,7 @@ def encoder_decoder(
             max_length=max_length,
             activation=model.activation,
             tie_embeddings=model.tie_embeddings,
+            padding=padding,
             fast=model.cell == "fast",
         )
     return AttentionSeq2Seq(
@@ -67,5 +78,6 @@ def encoder_decoder(
         bidirectional=model.bidirectional,
         teacher_forcing=config.train.teacher_forcing if config.train else 1.0,
         tie_embeddings=model.tie_embeddings,
+        padding=padding,
         **_recurrent(model),
     )

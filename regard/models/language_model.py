@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from regard.nn.cells import CellKind, CellState
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding
-from regard.nn.masks import PADDING
 from regard.nn.recurrent import Recurrent, RecurrentInit
 from regard.nn.trace import Trace, at
 
@@ -35,6 +34,9 @@ class RecurrentLanguageModel(nn.Module):
     tokens ─ embedding ─ recurrent layers ─ h₁ … h_L ─ output projection ─ scores after each token
     """
 
+    exports: tuple[str, ...] = ()
+    quantizable = False
+
     def __init__(
         self,
         vocab: int,
@@ -45,10 +47,11 @@ class RecurrentLanguageModel(nn.Module):
         dropout: float = 0.1,
         tied: bool = True,
         recurrent_init: RecurrentInit = "orthogonal",
+        padding: int | None = 0,
         fast: bool = True,
     ) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab, d_model)
+        self.embedding = TokenEmbedding(vocab, d_model, padding=padding)
         self.dropout = Dropout(dropout)
         self.decoder = Recurrent(
             kind,
@@ -66,25 +69,34 @@ class RecurrentLanguageModel(nn.Module):
         tokens: Int[Tensor, "B L"],
         state: CellState | None = None,
         *,
+        lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L V"], CellState]:
         """Scores after each token, and the state after each row's last, to go on from."""
-        outputs, state = self._read(tokens, state, trace=trace)
+        outputs, state = self._read(tokens, state, lengths, trace=trace)
         return self.output(outputs, trace=at(trace, "output")), state
 
     def _read(
-        self, tokens: Int[Tensor, "B L"], state: CellState | None, *, trace: Trace | None = None
+        self,
+        tokens: Int[Tensor, "B L"],
+        state: CellState | None,
+        lengths: Int[Tensor, "B"] | None,
+        *,
+        trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L D"], CellState]:
         """What is scored after each token, and the state after each row's last."""
         embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding")))
-        lengths = (tokens != PADDING).sum(dim=1)
         outputs, state = self.decoder(embedded, lengths, initial=state, trace=at(trace, "decoder"))
         return self.dropout(outputs), state
 
-    def start(self, source: Int[Tensor, "B S"]) -> LanguageState:
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, "B"] | None = None
+    ) -> LanguageState:
         """Read the prompt."""
-        outputs, cells = self._read(source, None)
-        last = (source != PADDING).sum(dim=1) - 1  # B
+        if lengths is None:
+            lengths = source.new_full((source.size(0),), source.size(1))
+        outputs, cells = self._read(source, None, lengths)
+        last = lengths - 1  # B
         ends = outputs.take_along_dim(last[:, None, None], dim=1)[:, 0]  # B D
         return LanguageState(cells, self.output(ends))
 

@@ -11,7 +11,6 @@ from regard.nn.cells import CellKind, CellState
 from regard.nn.classic_attention import ClassicAttention, ClassicKind, ProjectedMemory
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
-from regard.nn.masks import PADDING
 from regard.nn.randomness import generator
 from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
 from regard.nn.trace import Trace, at
@@ -26,9 +25,11 @@ class Seq2SeqState:
     cells: CellState
     """Of the decoder's layers: B N D each."""
     fed: Float[Tensor, "B D"]
-    """h̃: what attention made of the last step; scored, and fed into the next one."""
+    """h̃: the attentional hidden state of the last step, which is fed into the next one."""
     memory: ProjectedMemory | None
+    """The encoder output as attention reads it."""
     mask: Bool[Tensor, "B S"]
+    """True where a source token is real."""
 
     def select(self, rows: Int[Tensor, "N"]) -> "Seq2SeqState":
         return Seq2SeqState(
@@ -40,21 +41,25 @@ class Seq2SeqState:
 
 
 class AttentionSeq2Seq(nn.Module):
-    """Scores of the next target token, given the source and the target so far.
+    """Logits of the next target token, given the source and the target so far.
 
-        source ─ embedding ─ encoder (both ways) ─ memory m₁ … m_S
+        source ─ embedding ─ encoder (both ways) ─ encoder output m₁ … m_S
                                      │                   │
                               bridge to the state    attention
                                      │                   │
         yₜ₋₁ ─ embedding ─┬─ decoder ┴─ hₜ ──────── context cₜ
-              h̃ₜ₋₁ ───────┘                   h̃ₜ = tanh(W [cₜ; hₜ]) ─ output projection ─ scores
+              h̃ₜ₋₁ ───────┘                   h̃ₜ = tanh(W [cₜ; hₜ]) ─ output projection ─ logits
 
     h̃ is fed into the next step (input feeding, Luong et al. 2015, §3.3), so that the decoder knows
     where it has looked. attention="none" leaves context and feeding out: all that the decoder knows
     of the source is the state it starts from.
 
     teacher_forcing: how often, in training, a step is given the true token and not the model's own.
+    padding: the token whose embedding stays zero; None: every token's is learned.
     """
+
+    exports: tuple[str, ...] = ()
+    quantizable = False
 
     def __init__(
         self,
@@ -70,14 +75,17 @@ class AttentionSeq2Seq(nn.Module):
         teacher_forcing: float = 1.0,
         recurrent_init: RecurrentInit = "orthogonal",
         tie_embeddings: Tying = "none",
+        padding: int | None = 0,
         fast: bool = True,
     ) -> None:
         super().__init__()
         check_tying(tie_embeddings, src_vocab, tgt_vocab)
         self.teacher_forcing = teacher_forcing
-        self.source_embedding = TokenEmbedding(src_vocab, d_model)
+        self.source_embedding = TokenEmbedding(src_vocab, d_model, padding=padding)
         self.target_embedding = (
-            self.source_embedding if tie_embeddings == "all" else TokenEmbedding(tgt_vocab, d_model)
+            self.source_embedding
+            if tie_embeddings == "all"
+            else TokenEmbedding(tgt_vocab, d_model, padding=padding)
         )
         self.dropout = Dropout(dropout)
         self.encoder = encoder(
@@ -115,39 +123,45 @@ class AttentionSeq2Seq(nn.Module):
         source: Int[Tensor, "B S"],
         target: Int[Tensor, "B T"],
         *,
+        source_lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Scores after each target token, step by step: attention at t needs what t − 1 saw."""
-        state = self._read(source, trace=trace)
+        """Logits after each target token, step by step: attention at t needs the result of t − 1.
+
+        source_lengths: how many tokens of each source are real; None: all.
+        """
+        state = self._encode(source, source_lengths, trace=trace)
         embedded = self._embed(target, trace=at(trace, "target_embedding"))  # B T D
         hidden: list[Tensor] = []
-        seen: list[Trace] = []
+        step_traces: list[Trace] = []
         for position in range(target.size(1)):
             x = embedded[:, position]
-            if hidden and self.training and self._forgets_the_truth():
-                own = self.output(hidden[-1]).argmax(-1)  # B
-                x = self._embed(own[:, None])[:, 0]
-            looked = None if trace is None else Trace()
-            state = self._advance(x, state, trace=looked)
+            if hidden and self.training and self._reads_its_own_token():
+                predicted = self.output(hidden[-1]).argmax(-1)  # B
+                x = self._embed(predicted[:, None])[:, 0]
+            step_trace = None if trace is None else Trace()
+            state = self._advance(x, state, trace=step_trace)
             hidden.append(state.fed)
-            if looked is not None:
-                seen.append(looked)
+            if step_trace is not None:
+                step_traces.append(step_trace)
         if trace is not None:
-            trace.join(seen)
+            trace.join(step_traces)
         return self.output(torch.stack(hidden, dim=1), trace=at(trace, "output"))
 
-    def _forgets_the_truth(self) -> bool:
-        """Whether a step of training is given the model's own last token: drawn anew each time."""
+    def _reads_its_own_token(self) -> bool:
+        """Whether a step of training is given the model's own last token: random each time."""
         return bool(torch.rand((), generator=generator()) >= self.teacher_forcing)
 
-    def start(self, source: Int[Tensor, "B S"]) -> Seq2SeqState:
-        """Read the source: the state before the first target token."""
-        return self._read(source)
+    def start(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None
+    ) -> Seq2SeqState:
+        """The state before the first target token, with the source encoded."""
+        return self._encode(source, source_lengths)
 
     def step(
         self, tokens: Int[Tensor, "B"], state: Seq2SeqState
     ) -> tuple[Float[Tensor, "B V"], Seq2SeqState]:
-        """One more target token a row: scores of the one after it, and the next state."""
+        """One more target token per row: logits of the one after it, and the next state."""
         state = self._advance(self._embed(tokens[:, None])[:, 0], state)
         return self.output(state.fed), state
 
@@ -156,17 +170,25 @@ class AttentionSeq2Seq(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         return self.dropout(self.target_embedding(tokens, trace=trace))
 
-    def _read(self, source: Int[Tensor, "B S"], *, trace: Trace | None = None) -> Seq2SeqState:
+    def _encode(
+        self,
+        source: Int[Tensor, "B S"],
+        source_lengths: Int[Tensor, "B"] | None,
+        *,
+        trace: Trace | None = None,
+    ) -> Seq2SeqState:
         """Encode the source; its final state, both directions joined, starts the decoder."""
-        mask = source != PADDING  # B S
+        if source_lengths is None:
+            source_lengths = source.new_full((source.size(0),), source.size(1))
+        mask = torch.arange(source.size(1), device=source.device) < source_lengths[:, None]  # B S
         embedded = self.source_embedding(source, trace=at(trace, "source_embedding"))
-        memory, final = self.encoder(
-            self.dropout(embedded), mask.sum(dim=1), trace=at(trace, "encoder")
+        encoded, final = self.encoder(
+            self.dropout(embedded), source_lengths, trace=at(trace, "encoder")
         )
-        B, _, D = memory.shape
+        B, _, D = encoded.shape
         cells = tuple(torch.tanh(self.bridge(part.reshape(B, -1, D))) for part in final)  # B N D
-        remembered = None if self.attention is None else self.attention.remember(memory)
-        return Seq2SeqState(cells, memory.new_zeros(B, D), remembered, mask)
+        memory = None if self.attention is None else self.attention.remember(encoded)
+        return Seq2SeqState(cells, encoded.new_zeros(B, D), memory, mask)
 
     def _advance(
         self, x: Float[Tensor, "B D"], state: Seq2SeqState, *, trace: Trace | None = None

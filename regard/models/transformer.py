@@ -62,6 +62,9 @@ class Transformer(nn.Module):
     source embedding is the same too, which takes one vocabulary for both.
     """
 
+    exports: tuple[str, ...] = ("ctranslate2", "onnx")
+    quantizable = True
+
     def __init__(
         self,
         src_vocab: int,
@@ -81,6 +84,7 @@ class Transformer(nn.Module):
         activation: Activation = "relu",
         tie_embeddings: Tying = "none",
         bias: bool = True,
+        padding: int | None = 0,
         fast: bool = True,
     ) -> None:
         super().__init__()
@@ -89,9 +93,11 @@ class Transformer(nn.Module):
         # Layers that norm before themselves leave their sum unnormed: one norm closes the stack.
         close = norm == "pre" if final_norm is None else final_norm
 
-        source_tokens = TokenEmbedding(src_vocab, d_model)
+        source_tokens = TokenEmbedding(src_vocab, d_model, padding=padding)
         target_tokens = (
-            source_tokens if tie_embeddings == "all" else TokenEmbedding(tgt_vocab, d_model)
+            source_tokens
+            if tie_embeddings == "all"
+            else TokenEmbedding(tgt_vocab, d_model, padding=padding)
         )
 
         def embedding(tokens: TokenEmbedding) -> Embedding:
@@ -161,17 +167,25 @@ class Transformer(nn.Module):
         source: Int[Tensor, "B S"],
         target: Int[Tensor, "B T"],
         *,
+        source_lengths: Int[Tensor, "B"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Scores at every target position at once, each blind to the positions after it."""
-        memory, memory_mask = self.encode(source, trace=trace)
+        memory, memory_mask = self.encode(source, source_lengths, trace=trace)
         return self.decode(target, memory, memory_mask=memory_mask, trace=trace)
 
     def encode(
-        self, source: Int[Tensor, "B S"], *, trace: Trace | None = None
+        self,
+        source: Int[Tensor, "B S"],
+        source_lengths: Int[Tensor, "B"] | None = None,
+        *,
+        trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 1 S"]]:
         """The memory that the decoder looks at, and the mask over its padding."""
         mask = padding_mask(source)
+        if source_lengths is not None:
+            steps = torch.arange(source.size(1), device=source.device)
+            mask = (steps < source_lengths[:, None])[:, None, None]
         embedded = self.source_embedding(source, trace=at(trace, "source_embedding"))
         return self.encoder(embedded, mask=mask, trace=at(trace, "encoder")), mask
 
@@ -197,9 +211,11 @@ class Transformer(nn.Module):
         )
         return self.output(hidden, trace=at(trace, "output"))
 
-    def start(self, source: Int[Tensor, "B S"]) -> TransformerState:
+    def start(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None
+    ) -> TransformerState:
         """Read the source: the state before the first target token."""
-        memory, memory_mask = self.encode(source)
+        memory, memory_mask = self.encode(source, source_lengths)
         rows = torch.arange(source.size(0), device=source.device)
         return TransformerState(self.decoder.remember(memory), memory_mask, rows)
 

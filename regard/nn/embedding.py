@@ -21,19 +21,21 @@ class TokenEmbedding(nn.Module):
     them to the size of the positions that are added next.
     """
 
-    def __init__(self, vocab: int, d_model: int) -> None:
+    def __init__(self, vocab: int, d_model: int, *, padding: int | None = PADDING) -> None:
         super().__init__()
+        self.padding = padding
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
-        with torch.no_grad():
-            self.weight[PADDING] = 0
+        if padding is not None:
+            with torch.no_grad():
+                self.weight[padding] = 0
 
     def forward(
         self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
     ) -> Float[Tensor, "B L D"]:
         # padding_idx keeps the gradient of that row at zero, so it stays what it was made.
         scale = math.sqrt(self.weight.size(1))
-        output = F.embedding(tokens, self.weight, padding_idx=PADDING) * scale
+        output = F.embedding(tokens, self.weight, padding_idx=self.padding) * scale
         if trace is not None:
             trace.record(tokens=tokens, output=output)
         return output
@@ -91,6 +93,7 @@ class OutputProjection(nn.Module):
     def __init__(self, vocab: int, d_model: int, *, tied: TokenEmbedding | None = None) -> None:
         super().__init__()
         self.tied = tied is not None
+        self.padding = None if tied is None else tied.padding
         self.weight = nn.Parameter(torch.empty(vocab, d_model)) if tied is None else tied.weight
         if tied is None:
             nn.init.normal_(self.weight, std=d_model**-0.5)
@@ -99,9 +102,10 @@ class OutputProjection(nn.Module):
         self, x: Float[Tensor, "*B D"], *, trace: Trace | None = None
     ) -> Float[Tensor, "*B V"]:
         weight: Tensor = self.weight
-        if self.tied and self.training:
+        if self.padding is not None and self.training:
             # Padding is never a target, and would be taught so: keep its shared row at zero.
-            weight = torch.cat([weight[: PADDING + 1].detach(), weight[PADDING + 1 :]])
+            at = self.padding
+            weight = torch.cat([weight[:at], weight[at : at + 1].detach(), weight[at + 1 :]])
         scores = F.linear(x, weight)
         if trace is not None:
             trace.record(scores=scores)

@@ -15,7 +15,7 @@ from regard.system.optional import needed
 
 
 def export(
-    model: nn.Module, tokenizers: tuple[Tokenizer, Tokenizer], folder: Path, *, longest: int = 1024
+    model: nn.Module, tokenizers: tuple[Tokenizer, ...], folder: Path, *, longest: int = 1024
 ) -> None:
     """Write a Transformer and its vocabularies as a CTranslate2 model directory.
 

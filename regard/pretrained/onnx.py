@@ -120,7 +120,7 @@ def _stacked(
 
 @torch.no_grad()
 def export(
-    model: nn.Module, tokenizers: tuple[Tokenizer, Tokenizer], folder: Path, *, longest: int = 1024
+    model: nn.Module, tokenizers: tuple[Tokenizer, ...], folder: Path, *, longest: int = 1024
 ) -> None:
     """Write encoder.onnx and step.onnx, the tokenizers, and model.json: what goes in and comes out.
 

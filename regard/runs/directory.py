@@ -39,7 +39,7 @@ def open_task(config: Config, path: Path) -> Task:
         if (path / name).is_file():
             files[name] = configuration.read_text(path / name)
     try:
-        return kind(config, files)
+        return kind.open(config, files)
     except ValueError as error:
         raise UserError(f"{path}: {error}.") from None
 
@@ -49,10 +49,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     log = path / "metrics.jsonl"
     if not log.exists():
         return []
-    found = []
+    lines = []
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):
             value = json.loads(line)
             if isinstance(value, dict) and {"step", "lr", "train", "valid"} <= value.keys():
-                found.append(value)
-    return found
+                lines.append(value)
+    return lines

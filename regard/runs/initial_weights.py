@@ -143,11 +143,11 @@ def _make_task(config: Config, tokenizers: dict[str, str]) -> Task:
     """A task with these files; what is not among them is learned from the training data."""
     kind = TASKS[config.task]
     if not tokenizers:
-        return kind(config)
+        return kind.learn(config)
     try:
-        return kind(config, tokenizers)
+        return kind.open(config, tokenizers)
     except ValueError:  # labels, or the other side's tokenizer, are still to be learned
-        return kind(config, kind(config).files | tokenizers)
+        return kind.open(config, kind.learn(config).files | tokenizers)
 
 
 def _with_tokenizer_settings(config: Config, other: Config, sides: Collection[Side]) -> Config:

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from regard import config as configuration
-from regard.config import METRICS, Config
+from regard.config import Config
 from regard.runs.creating import create, refuse_to_overwrite
 from regard.runs.directory import open_task
 from regard.runs.initial_weights import InitialWeights
@@ -56,7 +56,7 @@ def train(
             refuse_to_overwrite(out)
             config, task, initial = _new_task(config, init)
         task.check_data()
-        for sentence in task.notices():
+        for sentence in task.warnings():
             say(sentence)
         model = task.build_model()
         if initial is not None:
@@ -88,7 +88,7 @@ def _new_task(
     if init is not None:
         config = config.model_copy(update={"init": str(init)})
     if not config.init:
-        return config, TASKS[config.task](config), None
+        return config, TASKS[config.task].learn(config), None
     initial = InitialWeights.read(config.init)
     config, task = initial.make_task(config)
     return config, task, initial
@@ -141,8 +141,9 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     settings, best = run.config.training, run.path / "model.safetensors"
 
     def scores() -> dict[str, float]:
-        needed = [settings.metric] if METRICS[settings.metric].generated else []
-        return run.task.evaluate(run.model, "valid", engine=run.engine, written=needed)[1]
+        return run.task.evaluate(
+            run.model, "valid", engine=run.engine, metrics=[settings.metric]
+        ).metrics
 
     def save_best() -> None:
         with writing(best) as aside:

@@ -1,9 +1,13 @@
-"""One file a task: it joins data, model, loss, metric and prediction."""
+"""One file per task: it joins data, model, loss, metrics and predictions."""
 
-from regard.tasks.classify import Classify
-from regard.tasks.lm import LanguageModelling
-from regard.tasks.task import Prediction, Task
+from regard.tasks.classify import Classification, Classify
+from regard.tasks.evaluation import Evaluation
+from regard.tasks.lm import Continuation, LanguageModelling
+from regard.tasks.prediction import Prediction
+from regard.tasks.request import Answer, Counts, Refusal, Request
+from regard.tasks.task import Task
 from regard.tasks.translate import Translate
+from regard.tasks.translator import Translation
 
 TASKS: dict[str, type[Task]] = {
     "classify": Classify,
@@ -12,4 +16,19 @@ TASKS: dict[str, type[Task]] = {
 }
 """Tasks by name; a configuration can name no other."""
 
-__all__ = ["TASKS", "Classify", "LanguageModelling", "Prediction", "Task", "Translate"]
+__all__ = [
+    "TASKS",
+    "Answer",
+    "Classification",
+    "Classify",
+    "Continuation",
+    "Counts",
+    "Evaluation",
+    "LanguageModelling",
+    "Prediction",
+    "Refusal",
+    "Request",
+    "Task",
+    "Translate",
+    "Translation",
+]

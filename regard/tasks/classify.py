@@ -1,8 +1,8 @@
 """classify: a class for a text."""
 
-import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,26 +10,39 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate, dealt_out, pad
+from regard.data.batches import Collate, dealt_out, padded
 from regard.data.examples import Ids
 from regard.data.pairs import PairSource, listed_classes
 from regard.data.records import Fault, Row
-from regard.data.splits import Split
-from regard.data.tokenizer import Tokenizer
-from regard.metrics.analysis import Translated
+from regard.data.splits import Pair, Split
+from regard.data.tokenizer import OURS, SpecialIds, Tokenizer
 from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.errors import UserError
-from regard.tasks.asked import Asked
-from regard.tasks.pair_task import Encoded, PairTask
-from regard.tasks.task import Prediction
+from regard.tasks.evaluation import Evaluation
+from regard.tasks.labels import Labels
+from regard.tasks.pair_task import Encoded, PairTask, Sources
+from regard.tasks.prediction import Prediction
+from regard.tasks.request import Answer, Request, read_lines
+from regard.tasks.task import VerifyInputs
 from regard.training.loop import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 
-CLASSIFIED_TOGETHER = 256
-"""Rows of a batch when predicting."""
+MAX_ROWS = 256
+"""The most rows of a batch when predicting."""
+
+
+@dataclass(frozen=True)
+class Classification(Prediction):
+    """The most likely classes of a text."""
+
+    probabilities: list[float] = field(default_factory=list)
+    """The probability of each class in `outputs`."""
+
+    def details(self) -> dict[str, Any]:
+        return {"scores": self.probabilities}
 
 
 @dataclass(frozen=True)
@@ -37,29 +50,36 @@ class ClassBatch:
     """Padded texts, and the class of each."""
 
     source: Int[Tensor, "B L"]
+    lengths: Int[Tensor, "B"]
+    """How many tokens of each text are real."""
     classes: Int[Tensor, "B"]
 
     @property
     def tokens(self) -> int:
-        """Targets: one a row."""
+        """How many targets there are: one per row."""
         return len(self.classes)
 
     def to(self, device: torch.device) -> "ClassBatch":
         return ClassBatch(
-            self.source.to(device, non_blocking=True), self.classes.to(device, non_blocking=True)
+            self.source.to(device, non_blocking=True),
+            self.lengths.to(device, non_blocking=True),
+            self.classes.to(device, non_blocking=True),
         )
 
+    def rows(self, which: slice) -> "ClassBatch":
+        """Some of its rows, padded as they are here."""
+        return ClassBatch(self.source[which], self.lengths[which], self.classes[which])
+
     def shares(self, count: int) -> "list[ClassBatch]":
-        """Its rows dealt out to up to so many batches."""
-        return [
-            ClassBatch(self.source[rows], self.classes[rows])
-            for rows in dealt_out(len(self.source), count)
-        ]
+        """Its rows dealt out to at most this many batches."""
+        return [self.rows(which) for which in dealt_out(len(self.source), count)]
 
 
-def collate_classes(sources: Sequence[Ids], targets: Sequence[Ids]) -> ClassBatch:
+def collate_classes(
+    sources: Sequence[Ids], targets: Sequence[Ids], *, ids: SpecialIds = OURS
+) -> ClassBatch:
     """A batch of these texts; a target is the number of a class."""
-    return ClassBatch(pad(sources), torch.tensor([target[0] for target in targets]))
+    return ClassBatch(*padded(sources, ids), torch.tensor([target[0] for target in targets]))
 
 
 class Classify(PairTask):
@@ -69,66 +89,75 @@ class Classify(PairTask):
     ACCURACY = "accuracy"
     NAMES = ("text", "label")
     TOKEN_SIDES = 1
-    WRITES = False
+    generates = False
 
-    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
-        super().__init__(config)
-        if files is None:
-            train = self.sources["train"]
-            self.tokenizer = Tokenizer.train(
-                (row.source for row in train.to_learn_from()),
-                kind=config.tokenizer.kind,
-                **config.tokenizer.options,
-            )
-            self.labels = sorted({row.target for row in train.rows()})
-        else:
-            self.tokenizer = Tokenizer.read(files, self.FILES[0])
-            self.labels = _read_labels(files, self.FILES[1])
-        if not self.labels:
-            raise UserError(f"{self.sources['train'].path}: there is no usable line in it.")
-        if len(self.labels) < 2:
-            raise UserError(
-                f"data.train={config.data.train!r} has one class alone, {self.labels[0]!r}: there "
-                f"is nothing to tell apart."
-            )
-        self._numbers = {label: number for number, label in enumerate(self.labels)}
+    def __init__(
+        self,
+        config: Config,
+        tokenizer: Tokenizer,
+        labels: Labels,
+        *,
+        sources: Sources | None = None,
+    ) -> None:
+        super().__init__(config, sources=sources)
+        self.tokenizer = tokenizer
+        self.labels = labels
+
+    @classmethod
+    def learn(cls, config: Config) -> "Classify":
+        sources = cls.sources_of(config)
+        train = sources["train"]
+        tokenizer = Tokenizer.train(
+            (row.source for row in train.to_learn_from()),
+            kind=config.tokenizer.kind,
+            **config.tokenizer.options,
+        )
+        labels = Labels.learn(
+            (row.target for row in train.rows()),
+            path=train.path,
+            key=f"data.train={config.data.train!r}",
+        )
+        return cls(config, tokenizer, labels, sources=sources)
+
+    @classmethod
+    def open(cls, config: Config, files: dict[str, str]) -> "Classify":
+        return cls(config, Tokenizer.read(files, cls.FILES[0]), Labels.read(files, cls.FILES[1]))
 
     @property
     def files(self) -> dict[str, str]:
-        labels = json.dumps(self.labels, ensure_ascii=False, indent=1)
-        return dict(zip(self.FILES, (self.tokenizer.json, labels), strict=True))
+        return dict(zip(self.FILES, (self.tokenizer.json, self.labels.json), strict=True))
 
     def new_model(self) -> RecurrentClassifier:
         return recurrent_classifier(
-            self.config, vocab=len(self.tokenizer), classes=len(self.labels)
+            self.config,
+            vocab=len(self.tokenizer),
+            classes=len(self.labels),
+            padding=self.tokenizer.padding,
         )
 
     @property
     def collate(self) -> Collate:
-        return collate_classes
-
-    @property
-    def tokenizers(self) -> tuple[Tokenizer, ...]:
-        return (self.tokenizer,)
+        return partial(collate_classes, ids=self.tokenizer.special)
 
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         """A class that is not known has no number."""
+        numbers = [self.labels.number(row.target) for row in rows]
         return (
             self.tokenizer.encode([row.source for row in rows]),
-            [[self._numbers[row.target]] if row.target in self._numbers else [] for row in rows],
+            [[] if number is None else [number] for number in numbers],
         )
 
     def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
-        found = {} if source.generated else super().faults(encoded, source)
-        for number, one in enumerate(encoded):
-            if one.target or number in found:
+        faults = {} if source.generated else super().faults(encoded, source)
+        for number, line in enumerate(encoded):
+            if line.target or number in faults:
                 continue
-            classes = listed_classes(self.labels)
-            fault = f"the class {one.row.target[:40]!r} is unknown; data.train has {classes}"
+            classes = listed_classes(self.labels.names)
+            reason = f"the class {line.row.target[:40]!r} is unknown; data.train has {classes}"
             if source.generated:
-                raise UserError(f"data.{source.split}={source.name}: {fault}.")
-            found[number] = Fault(source.place(1), one.row.line, fault, "the class is unknown")
-        return found
+                raise UserError(f"data.{source.split}={source.name}: {reason}.")
+            faults[number] = Fault(source.place(1), line.row.line, reason, "the class is unknown")
+        return faults
 
     def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
@@ -136,7 +165,7 @@ class Classify(PairTask):
 
     def sums(self, model: Callable[..., Any], batch: ClassBatch, *, smoothing: float) -> Sums:
         return token_sums(
-            model(batch.source)[:, None],
+            model(batch.source, batch.lengths)[:, None],
             batch.classes[:, None],
             tokens=batch.tokens,
             smoothing=smoothing,
@@ -150,64 +179,50 @@ class Classify(PairTask):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        written: Collection[str] | None = None,
-        outputs: list[Translated] | None = None,
-    ) -> tuple[int, dict[str, float]]:
-        """How many texts there are, their loss without smoothing, and the share classed rightly."""
+        metrics: Collection[str] | None = None,
+    ) -> Evaluation:
+        """The loss of the texts of a split, without smoothing, and the share classed rightly."""
         total = self.sums_of(model, split, engine=engine)
-        return total.tokens, self.means(total)
+        return Evaluation(total.tokens, self.means(total), warnings=self.warnings())
 
-    def predict(
-        self, model: RecurrentClassifier, asked: Asked, *, engine: Engine
-    ) -> list[Prediction]:
+    def predict(self, model: RecurrentClassifier, request: Request, *, engine: Engine) -> Answer:
         """The n_best classes of each line, with their probabilities."""
-        asked.only_of_a_translator(self.config.task)
-        lines, readable, best = asked.lines, asked.readable(self.check), asked.decode.n_best
-        if best > len(self.labels):
-            raise UserError(f"n_best={best} is more than the {len(self.labels)} classes there are.")
-        encoded = self.tokenizer.encode([lines[number] for number in readable])
-        ids = dict(zip(readable, encoded, strict=True))
-        order = sorted(readable, key=lambda number: len(ids[number]))
-        found: dict[int, Prediction] = {}
-        for begin in range(0, len(order), CLASSIFIED_TOGETHER):
-            rows = order[begin : begin + CLASSIFIED_TOGETHER]
-            batch = pad([ids[row] for row in rows]).to(engine.device)
+        request.refuse_options_of_translate(self.config.task)
+        n_best = request.decode.n_best
+        if n_best > len(self.labels):
+            raise UserError(
+                f"n_best={n_best} is more than the {len(self.labels)} classes there are."
+            )
+        read = read_lines(request, self.tokenizer, self.refusal)
+        predictions: list[Prediction] = [Classification(line) for line in request.lines]
+        order = sorted(read.ids, key=lambda number: len(read.ids[number]))
+        for begin in range(0, len(order), MAX_ROWS):
+            numbers = order[begin : begin + MAX_ROWS]
+            rows = [read.ids[number] for number in numbers]
+            batch = padded(rows, self.tokenizer.special).to(engine.device)
             with torch.inference_mode(), engine.autocast():
-                chances = model(batch).float().softmax(dim=-1)  # B C
-            top = chances.topk(best)
-            for row, scores, classes in zip(
-                rows, top.values.tolist(), top.indices.tolist(), strict=True
-            ):
-                outputs = [self.labels[number] for number in classes]
-                found[row] = Prediction(lines[row], outputs, scores)
-        return [found.get(number, Prediction(line, [], [])) for number, line in enumerate(lines)]
+                probabilities = model(*batch).float().softmax(dim=-1)  # B C
+            top = probabilities.topk(n_best)
+            best = zip(numbers, top.values.tolist(), top.indices.tolist(), strict=True)
+            for number, values, classes in best:
+                names = [self.labels[one] for one in classes]
+                predictions[number] = Classification(request.lines[number], names, values)
+        return Answer(predictions, read.counts, read.refusals)
 
-    def check(self, line: str, *, where: str) -> None:
-        if not line.split():
-            raise UserError(f"{where}: the line is empty: there is nothing to classify.")
-        super().check(line, where=where)
+    def refusal(self, line: str, ids: Ids) -> str | None:
+        if not line.split() or not ids:
+            return "the line is empty: there is nothing to classify."
+        return super().refusal(line, ids)
 
     def trace(self, model: RecurrentClassifier, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a text, the gates among it."""
-        self.check(text, where="trace")
-        ids = self.tokenizer.encode([text])
+        ids = self.read_one(text, where="trace")
         trace = Trace()
-        trace.tokens["source"] = self.tokenizer.tokens(ids[0])
+        trace.tokens["source"] = self.tokenizer.tokens(ids)
         with torch.inference_mode():
-            scores = model(pad(ids).to(engine.device), trace=trace)
-        trace.tokens["output"] = [self.labels[int(scores[0].argmax())]]
+            logits = model(torch.tensor([ids], device=engine.device), trace=trace)
+        trace.tokens["output"] = [self.labels[int(logits[0].argmax())]]
         return trace
 
-
-def _read_labels(files: dict[str, str], name: str) -> list[str]:
-    """The classes in a run's labels.json."""
-    if name not in files:
-        raise ValueError(f"{name} is missing: a run cannot name its classes without it")
-    try:
-        labels = json.loads(files[name])
-    except ValueError:
-        labels = None
-    is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
-    if not is_list or len(set(labels)) != len(labels) or len(labels) < 2:
-        raise ValueError(f"{name} is not a list of classes")
-    return labels
+    def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:
+        return VerifyInputs(self.tokenizer.encode([source for source, _ in pairs]))

@@ -1,62 +1,70 @@
 """lm: the next token of a running text."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import pad
+from regard.data.examples import Ids
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
-from regard.data.tokenizer import END, UNKNOWN, Tokenizer
-from regard.metrics.analysis import Translated
+from regard.data.tokenizer import Tokenizer
 from regard.models import RecurrentLanguageModel
 from regard.models.build import recurrent_language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
-from regard.tasks.asked import Asked
-from regard.tasks.task import (
-    Prediction,
-    Task,
-    refuse_unknown,
-    unknown_tokens,
-)
-from regard.tasks.writing import write
+from regard.tasks.evaluation import Evaluation
+from regard.tasks.generating import after_prompt, generate
+from regard.tasks.prediction import GeneratedText, Prediction
+from regard.tasks.request import Answer, Request, read_lines, unknown_refusal, unknown_warning
+from regard.tasks.task import Task, VerifyInputs
 from regard.training.loop import Carried
 from regard.training.loss import Sums, token_sums
 
-EVALUATED_AT_ONCE = 512
-"""Tokens of a stretch when evaluating."""
+EVALUATED_CHUNK = 512
+"""How many tokens are read at a time when evaluating."""
+
+Sources = dict[Split, TextSource]
+
+
+@dataclass(frozen=True)
+class Continuation(GeneratedText):
+    """A prompt with what the model generated after it."""
 
 
 class LanguageModelling(Task):
     """A text, a recurrent language model, cross-entropy on each next token, perplexity.
 
-    The text is one stream: its lines, each closed by `</s>`. Training goes through it in stretches
-    of data.max_length tokens; the state is carried from one to the next, the gradient is not
+    The text is one stream: its lines, each closed by `</s>`. Training goes through it in chunks of
+    data.max_length tokens; the state is carried from one to the next, the gradient is not
     (truncated back-propagation through time, Williams & Peng 1990).
     """
 
-    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, config: Config, tokenizer: Tokenizer, *, sources: Sources | None = None
+    ) -> None:
         super().__init__(config)
-        self.sources = {
-            split: TextSource(getattr(config.data, split), split, config.data) for split in SPLITS
-        }
+        self.tokenizer = tokenizer
+        self.sources = sources or _sources_of(config)
         self._lines: dict[Split, list[str]] = {}
         self._ids: dict[Split, Int[np.ndarray, N]] = {}
-        if files is None:
-            self.tokenizer = Tokenizer.train(
-                self.lines("train"),
-                kind=config.tokenizer.kind,
-                **config.tokenizer.options,
-            )
-        else:
-            self.tokenizer = Tokenizer.read(files, self.FILES[0])
+
+    @classmethod
+    def learn(cls, config: Config) -> "LanguageModelling":
+        sources = _sources_of(config)
+        tokenizer = Tokenizer.train(
+            sources["train"].lines(), kind=config.tokenizer.kind, **config.tokenizer.options
+        )
+        return cls(config, tokenizer, sources=sources)
+
+    @classmethod
+    def open(cls, config: Config, files: dict[str, str]) -> "LanguageModelling":
+        return cls(config, Tokenizer.read(files, cls.FILES[0]))
 
     @property
     def files(self) -> dict[str, str]:
@@ -80,27 +88,35 @@ class LanguageModelling(Task):
         for split in SPLITS:
             self.text(split)
 
-    def notices(self) -> list[str]:
+    def warnings(self) -> list[str]:
+        unknown = -1 if self.tokenizer.unknown is None else self.tokenizer.unknown
         return [
             sentence
             for split, ids in self._ids.items()
-            for sentence in unknown_tokens(f"data.{split}", int((ids == UNKNOWN).sum()), len(ids))
+            for sentence in unknown_warning(f"data.{split}", int((ids == unknown).sum()), len(ids))
         ]
 
     def text(self, split: Split) -> Int[np.ndarray, "N"]:
         """The whole text of a split as token ids, `</s>` after each line."""
         if split not in self._ids:
             rows = self.tokenizer.encode(self.lines(split))
-            self._ids[split] = np.array([one for row in rows for one in (*row, END)])
+            end = self.tokenizer.end
+            self._ids[split] = np.array([token for row in rows for token in (*row, end)])
         return self._ids[split]
 
     def new_model(self) -> RecurrentLanguageModel:
-        return recurrent_language_model(self.config, vocab=len(self.tokenizer))
+        return recurrent_language_model(
+            self.config, vocab=len(self.tokenizer), padding=self.tokenizer.padding
+        )
 
     def batches(self) -> TextStream:
         train, length = self.config.training, self.config.data.max_length
         rows = train.batch_size or max(1, (train.batch_tokens or 1) // length)
-        return TextStream(lambda: self.text("train"), rows=rows, length=length)
+        return self._stream("train", rows=rows, length=length)
+
+    def _stream(self, split: Split, *, rows: int, length: int) -> TextStream:
+        special = self.tokenizer.special
+        return TextStream(lambda: self.text(split), rows=rows, length=length, ids=special)
 
     def loss(self, model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Sums:
         """Σ −log p(next token | the text so far), smoothed as the configuration says."""
@@ -112,10 +128,17 @@ class LanguageModelling(Task):
     ) -> Sums:
         if batch.first:
             carried.clear()
-        scores, state = model(batch.source, tuple(carried.values()) or None)
-        # Detached: the gradient ends where the stretch began. float32, whatever it was computed in.
+        state = tuple(carried.values()) or None
+        logits, state = model(batch.source, state, lengths=batch.lengths)
+        # Detached: the gradient ends where the chunk began. float32, whatever it was computed in.
         carried.update({f"state.{n}": part.detach().float() for n, part in enumerate(state)})
-        return token_sums(scores, batch.target, tokens=batch.tokens, smoothing=smoothing)
+        return token_sums(
+            logits,
+            batch.target,
+            tokens=batch.tokens,
+            smoothing=smoothing,
+            padding=self.tokenizer.special.ignored,
+        )
 
     def evaluate(
         self,
@@ -124,65 +147,69 @@ class LanguageModelling(Task):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        written: Collection[str] | None = None,
-        outputs: list[Translated] | None = None,
-    ) -> tuple[int, dict[str, float]]:
-        """How many tokens there are, and their scores: in one row, each seen in all its context."""
+        metrics: Collection[str] | None = None,
+    ) -> Evaluation:
+        """The metrics of a split's tokens: in one row, each with all the text before it."""
         total, carried = Sums(), Carried()
-        stream = TextStream(lambda: self.text(split), rows=1, length=EVALUATED_AT_ONCE)
         with torch.inference_mode(), engine.autocast():
-            for batch in stream.epoch(0):
-                found = self._sums(model, batch.to(engine.device), carried, smoothing=0.0)
-                total = total + found
-        metrics = self.means(total)
-        metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
+            for batch in self._stream(split, rows=1, length=EVALUATED_CHUNK).epoch(0):
+                sums = self._sums(model, batch.to(engine.device), carried, smoothing=0.0)
+                total = total + sums
+        measured = self.means(total)
+        measured["ppl"] = math.exp(min(measured["loss"], 700.0))
         characters = sum(len(line) + 1 for line in self.lines(split))  # a line's end is one
-        metrics["bits_per_char"] = float(total.loss) / math.log(2) / characters
-        return total.tokens, metrics
+        bits = measured["loss"] * total.tokens / math.log(2)
+        measured["bits_per_char"] = bits / characters
+        return Evaluation(total.tokens, measured, warnings=self.warnings())
 
-    def predict(
-        self, model: RecurrentLanguageModel, asked: Asked, *, engine: Engine
-    ) -> list[Prediction]:
-        """Each line written on to its end; an empty one is begun anew."""
-        asked.only_of_a_translator(self.config.task)
-        lines, readable = asked.lines, asked.readable(self.check)
-        prompts = self.tokenizer.encode([lines[number] for number in readable])
-        numbers = [asked.first + number for number in readable]
-        written = write(model, prompts, self._prompt, asked.decode, engine, numbers=numbers)
-        found = {
-            number: Prediction(
-                lines[number],
-                [self.tokenizer.decode([*prompt, *one.tokens]) for one in hypotheses],
-                [one.score for one in hypotheses],
-                finished=[one.finished for one in hypotheses],
+    def predict(self, model: RecurrentLanguageModel, request: Request, *, engine: Engine) -> Answer:
+        """Each line continued to its end; an empty one is a new line."""
+        request.refuse_options_of_translate(self.config.task)
+        read = read_lines(request, self.tokenizer, self.refusal)
+        prompts = list(read.ids.values())
+        generated = generate(
+            model,
+            prompts,
+            after_prompt(model, engine.device, start=self.tokenizer.end),
+            request.decode,
+            engine,
+            end=self.tokenizer.end,
+            never=self.tokenizer.never_generated,
+            numbers=[request.first + number for number in read.ids],
+        )
+        predictions: list[Prediction] = [Continuation(line) for line in request.lines]
+        for (number, prompt), hypotheses in zip(read.ids.items(), generated, strict=True):
+            predictions[number] = Continuation(
+                request.lines[number],
+                [self.tokenizer.decode([*prompt, *output.tokens]) for output in hypotheses],
+                [output.score for output in hypotheses],
+                [output.finished for output in hypotheses],
             )
-            for number, prompt, hypotheses in zip(readable, prompts, written, strict=True)
-        }
-        return [
-            found.get(number, Prediction(line, [], [], finished=[]))
-            for number, line in enumerate(lines)
-        ]
+        return Answer(predictions, read.counts, read.refusals)
 
-    def _prompt(self, rows: list[list[int]]) -> Int[Tensor, "B L"]:
-        """As the model reads them: a line begins after the end of another."""
-        return pad([[END, *row] for row in rows])
-
-    def check(self, line: str, *, where: str) -> None:
-        """Refuse a line that the model cannot read."""
-        refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
+    def refusal(self, line: str, ids: Ids) -> str | None:
+        return unknown_refusal(self.tokenizer, line, ids)
 
     def trace(self, model: RecurrentLanguageModel, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a line, the gates among it."""
-        self.check(text, where="trace")
-        ids = self.tokenizer.encode([text])
-        source = self._prompt(ids).to(engine.device)
+        ids = [self.tokenizer.end, *self.read_one(text, where="trace")]
         trace = Trace()
-        read = self.tokenizer.tokens(source[0].tolist())
-        trace.tokens["source"] = trace.tokens["target"] = read
+        trace.tokens["source"] = trace.tokens["target"] = self.tokenizer.tokens(ids)
         with torch.inference_mode():
-            scores, _ = model(source, trace=trace)
-        trace.tokens["output"] = self.tokenizer.tokens(scores[0].argmax(-1).tolist())
+            logits, _ = model(torch.tensor([ids], device=engine.device), trace=trace)
+        trace.tokens["output"] = self.tokenizer.tokens(logits[0].argmax(-1).tolist())
         return trace
+
+    def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:
+        """A line begins after the end of another."""
+        rows = self.tokenizer.encode([source for source, _ in pairs])
+        return VerifyInputs([[self.tokenizer.end, *row] for row in rows])
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show(self.lines("test"), fits)
+
+
+def _sources_of(config: Config) -> Sources:
+    """Where the text of each split comes from."""
+    data = config.data
+    return {split: TextSource(getattr(data, split), split, data) for split in SPLITS}

@@ -17,21 +17,21 @@ from regard.data.examples import Examples, Ids, InMemory
 from regard.data.pairs import PairSource
 from regard.data.records import Columns, Fault, Row
 from regard.data.splits import SPLITS, Pair, Split
-from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
-from regard.tasks.task import Task, refuse_unknown, unknown_tokens
+from regard.tasks.request import unknown_refusal, unknown_warning
+from regard.tasks.task import Task
 from regard.training.loss import Sums
 
 EVALUATED_TOGETHER = 8192
-"""Tokens of a batch when evaluating, padding counted; at most as many as one of training has."""
+"""The most tokens of a batch when evaluating, padding counted; fewer if training has fewer."""
 
 EVALUATING = "a smaller train.batch_tokens (or batch_size), to which evaluation keeps as well"
-"""What to do where there is no memory for it."""
+"""What to try where there is not enough memory."""
 
 ENCODED_TOGETHER = 1024
-"""Lines that become token ids at a time."""
+"""How many lines are encoded at a time."""
 
 
 class Encoded(NamedTuple):
@@ -46,6 +46,9 @@ class Encoded(NamedTuple):
         return self.source, self.target
 
 
+Sources = dict[Split, PairSource]
+
+
 class PairTask(Task):
     """Reads pairs of texts as token ids: a training file's are kept on disk, others in memory."""
 
@@ -54,16 +57,21 @@ class PairTask(Task):
     TOKEN_SIDES = 2
     """How many sides of a pair are texts: not the name of a class."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, sources: Sources | None = None) -> None:
+        """sources: where the pairs of each split come from, if some of it was read already."""
         super().__init__(config)
-        self.sources = {
-            split: PairSource(getattr(config.data, split), split, config.data, self.NAMES)
-            for split in SPLITS
-        }
+        self.sources = sources or self.sources_of(config)
         self._examples: dict[Split, Examples] = {}
         self._pairs: dict[Split, list[Pair]] = {}
         self._newest: tuple[int, Examples] | None = None
-        self._read_tokens = self._read_unknown = 0
+
+    @classmethod
+    def sources_of(cls, config: Config) -> Sources:
+        """Where the pairs of each split come from."""
+        return {
+            split: PairSource(getattr(config.data, split), split, config.data, cls.NAMES)
+            for split in SPLITS
+        }
 
     @property
     def fingerprint(self) -> str:
@@ -73,40 +81,33 @@ class PairTask(Task):
         for split in SPLITS:
             self.examples(split)
 
-    def notices(self) -> list[str]:
-        found, told = [], set()  # splits of one file meet the same faults: they are told once
+    def warnings(self) -> list[str]:
+        sentences, said = [], set()  # splits of one file meet the same faults: say them once
         for split, source in self.sources.items():
             reasons = {
                 reason: count
                 for reason, count in source.tally.reasons().items()
-                if (source.path, reason) not in told
+                if (source.path, reason) not in said
             }
-            told |= {(source.path, reason) for reason in reasons}
+            said |= {(source.path, reason) for reason in reasons}
             if reasons:
                 count = sum(reasons.values())
                 lines = "line was" if count == 1 else "lines were"
-                found.append(f"{source.path}: {count:,} {lines} left out: {'; '.join(reasons)}.")
+                sentences.append(
+                    f"{source.path}: {count:,} {lines} left out: {'; '.join(reasons)}."
+                )
             if source.every > 1:
-                found.append(
+                sentences.append(
                     f"{source.path}: the vocabulary is learned from one in {source.every:,} of its "
                     f"lines, spread over all of it."
                 )
-            found += unknown_tokens(f"data.{split}", source.tally.unknown, source.tally.tokens)
-        return found + unknown_tokens("the input", self._read_unknown, self._read_tokens)
-
-    def count_read(self, rows: Sequence[Ids]) -> None:
-        """Remember how much of what was given to predict is unknown, to say so."""
-        self._read_tokens += sum(map(len, rows))
-        self._read_unknown += sum(row.count(UNKNOWN) for row in rows)
+            tally = source.tally
+            sentences += unknown_warning(f"data.{split}", tally.unknown, tally.tokens)
+        return sentences
 
     @abstractmethod
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         """Sources and targets as token ids."""
-
-    @property
-    @abstractmethod
-    def tokenizers(self) -> tuple[Tokenizer, ...]:
-        """Of the sides that are texts."""
 
     @property
     @abstractmethod
@@ -144,13 +145,13 @@ class PairTask(Task):
         rate, most = self.config.tokenizer.dropout, self.config.data.max_length
         random = np.random.default_rng([self.config.seed, epoch])
         cutters = [BpeDropout(tokenizer, rate) for tokenizer in self.tokenizers]
-        for one in lines:
-            sides = [one.source, one.target]
+        for line in lines:
+            sides = [line.source, line.target]
             for side, cutter in enumerate(cutters):
-                text = (one.row.source, one.row.target)[side]
+                text = (line.row.source, line.row.target)[side]
                 ids = cutter.encode(text, random)
                 sides[side] = ids if len(ids) <= most else sides[side]
-            yield Encoded(one.row, *sides)
+            yield Encoded(line.row, *sides)
 
     def pairs(self, split: Split) -> list[Pair]:
         """Source and target of every example, as text."""
@@ -172,9 +173,9 @@ class PairTask(Task):
 
     def _keep(self, split: Split) -> None:
         """Texts and token ids of a whole split."""
-        found = list(self.read(split))
-        self._pairs[split] = [(row.source, row.target) for row, _, _ in found]
-        self._examples[split] = _in_memory(found)
+        lines = list(self.read(split))
+        self._pairs[split] = [(line.row.source, line.row.target) for line in lines]
+        self._examples[split] = _in_memory(lines)
 
     def _corpus(self) -> Examples:
         """The training files as token ids on disk: those that are there, or new ones."""
@@ -189,8 +190,8 @@ class PairTask(Task):
             (data.held_out, data.split_seed),
             made_with,
         )
-        found = open_corpus(key, source.tally)
-        return found or make_corpus(key, self.read("train"), tally=source.tally)
+        corpus = open_corpus(key, source.tally)
+        return corpus or make_corpus(key, self.read("train"), tally=source.tally)
 
     def read(self, split: Split, *, epoch: int = 0) -> Iterator[Encoded]:
         """The usable lines of a split with their token ids, as they come from disk."""
@@ -201,9 +202,8 @@ class PairTask(Task):
             faults = self.faults(encoded, source)
             for number in sorted(faults):
                 source.tally.meet(faults[number])
-            good = [one for number, one in enumerate(encoded) if number not in faults]
-            texts = [one.sides[side] for one in good for side in range(self.TOKEN_SIDES)]
-            source.tally.use(len(good), texts, unknown=UNKNOWN)
+            good = [line for number, line in enumerate(encoded) if number not in faults]
+            self._count(good, source)
             yield from good
         if not source.tally.rows:
             reasons = "; ".join(source.tally.reasons())
@@ -212,34 +212,43 @@ class PairTask(Task):
                 f"{f': {reasons}' if reasons else ''}."
             )
 
+    def _count(self, lines: Sequence[Encoded], source: PairSource) -> None:
+        """Count the lines that are used, their tokens, and those that are unknown."""
+        source.tally.use(len(lines), [], unknown=0)
+        for side, tokenizer in enumerate(self.tokenizers):
+            texts = [line.sides[side] for line in lines]
+            # No id is −1: a vocabulary without an unknown token knows everything.
+            unknown = -1 if tokenizer.unknown is None else tokenizer.unknown
+            source.tally.use(0, texts, unknown=unknown)
+
     def faults(self, encoded: Sequence[Encoded], source: PairSource) -> dict[int, Fault]:
         """Which of these lines cannot be used, now that their tokens are known, and why."""
         most = self.config.data.max_length
-        found: dict[int, Fault] = {}
+        faults: dict[int, Fault] = {}
         for side, name in enumerate(self.NAMES[: self.TOKEN_SIDES]):
-            for number, one in enumerate(encoded):
-                count = len(one.sides[side])
-                if count <= most or number in found:
+            for number, line in enumerate(encoded):
+                count = len(line.sides[side])
+                if count <= most or number in faults:
                     continue
                 if source.generated:
-                    text = (one.row.source, one.row.target)[side]
+                    text = (line.row.source, line.row.target)[side]
                     raise UserError(
                         f"data.max_length={most} is less than the {count} tokens of {text[:60]!r}."
                     )
-                found[number] = Fault(
+                faults[number] = Fault(
                     source.place(side),
-                    one.row.line,
+                    line.row.line,
                     f"the {name} has {count:,} tokens where data.max_length={most}",
                     f"the {name} has more tokens than data.max_length={most}",
                 )
-        return found
+        return faults
 
     @abstractmethod
     def sums(self, model: Callable[..., Any], batch: Any, *, smoothing: float) -> Sums:
         """The loss of a batch, and what else is counted in it."""
 
     def sums_of(self, model: Callable[..., Any], split: Split, *, engine: Engine) -> Sums:
-        """Of all of a split, without smoothing."""
+        """The sums over all of a split, without smoothing."""
         total = Sums()
         with (
             torch.inference_mode(),
@@ -265,20 +274,21 @@ class PairTask(Task):
             batch_size=None if train is None else train.batch_size,
         )
 
-    def check(self, line: str, *, where: str) -> None:
-        """Refuse a line that the model cannot read whole.
+    def refusal(self, line: str, ids: Ids) -> str | None:
+        """Why a line cannot be read: it has an unknown word or character where none should be.
 
-        Pieces are made for any text, and what they lack is <unk> in it; where tokens are words or
+        Subwords are made for any text, and what they lack is <unk>; where tokens are words or
         characters, an unknown one is more likely a mistake. Not so in translation: sentences have
         words that no training text had. Whatever is read as <unk> is counted.
         """
         whole = self.config.tokenizer.kind in ("words", "chars")
         if whole and self.config.data.scores != "translation":
-            refuse_unknown(self.tokenizer.unknown(line), self.tokenizer.sample(), where=where)
+            return unknown_refusal(self.tokenizer, line, ids)
+        return None
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show((source for source, _ in self.pairs("test")), fits)
 
 
-def _in_memory(found: Sequence[Encoded]) -> InMemory:
-    return InMemory([one.source for one in found], [one.target for one in found])
+def _in_memory(lines: Sequence[Encoded]) -> InMemory:
+    return InMemory([line.source for line in lines], [line.target for line in lines])

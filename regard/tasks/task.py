@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,64 +11,80 @@ import torch
 from torch import nn
 
 from regard.config import Config, Decode
+from regard.data.examples import Ids
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import Tokenizer
-from regard.metrics.analysis import Translated
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.errors import UserError
-from regard.tasks.alignment import WordAlignment
-from regard.tasks.asked import Asked
+from regard.tasks.evaluation import Evaluation
+from regard.tasks.request import Answer, Request
 from regard.training.loop import Batches, Carried
 from regard.training.loss import Sums
 
 SHORT, LONG = 4, 24
-"""Tokens of an example that is neither trivial nor too large to draw."""
+"""An example to look into has at least and at most this many tokens."""
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What became of one line: the best output first; none for an empty line."""
+class VerifyInputs:
+    """Examples as the model of a task reads them, to check its equalities on."""
 
-    input: str
-    outputs: list[str]
-    scores: list[float]
-    alignment: WordAlignment | None = None
-    """Of the best output, where it was asked for."""
-    finished: list[bool] | None = None
-    """Whether each output ended by itself, and was not cut; nothing for a class."""
-
-    @property
-    def text(self) -> str:
-        return self.outputs[0] if self.outputs else ""
+    sources: list[Ids]
+    targets: list[Ids] | None = None
+    """What a decoder reads beside each source; None where a model reads one sequence."""
 
 
 class Task(ABC):
-    """Joins data, model, loss, metric and prediction; one file a task."""
+    """Joins data, model, loss, metrics and predictions; one file per task.
+
+    It holds no state of a request: one task answers many requests at once, from threads.
+    """
 
     FILES: tuple[str, ...] = ("tokenizer.json",)
     """What a run keeps beside its weights to read text as they were trained to."""
     ACCURACY = "token_accuracy"
-    """What the share of right answers is called."""
+    """The metric that the share of right answers is."""
 
-    SCORES_OUTPUTS = False
-    """Whether evaluation writes outputs and scores them, so that the way of decoding matters."""
+    generates = True
+    """Whether outputs are generated token by token, so that decoding has options."""
+    scores_outputs = False
+    """Whether evaluation generates outputs, so that the way of decoding changes its metrics."""
+    can_ensemble = False
+    """Whether several models with the same files can generate an output together."""
     longest_output: int | float = math.inf
-    """Tokens that its model can read or write at most."""
-    WRITES = True
-    """Whether outputs are written token by token, so that there is a way of decoding to choose."""
+    """How many tokens its model can read or generate at most."""
 
     tokenizer: Tokenizer
-    """Of what goes in."""
+    """The tokenizer of what goes in."""
 
-    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
-        """files: the texts of FILES, of a run that is opened; made from the data if not given."""
+    def __init__(self, config: Config) -> None:
         self.config = config
+
+    @classmethod
+    @abstractmethod
+    def learn(cls, config: Config) -> "Task":
+        """The task with its tokenizers and labels, learned from the training data."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, config: Config, files: dict[str, str]) -> "Task":
+        """The task of a run; files: the texts of FILES. ValueError if one is missing or broken."""
 
     @property
     @abstractmethod
     def files(self) -> dict[str, str]:
         """The texts of FILES, by name."""
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, ...]:
+        """All tokenizers, that of what goes in first."""
+        return (self.tokenizer,)
+
+    @property
+    def analysable(self) -> bool:
+        """Whether outputs of an evaluation can be analysed as translations."""
+        return False
 
     @property
     @abstractmethod
@@ -80,15 +96,15 @@ class Task(ABC):
         """Read all data once, so that a bad line is found now and not at the first evaluation."""
 
     @abstractmethod
-    def notices(self) -> list[str]:
-        """A sentence on all that could not be read or written as it should be: none in silence."""
+    def warnings(self) -> list[str]:
+        """One sentence on each thing in the data read so far that could not be read as it is."""
 
     @abstractmethod
     def new_model(self) -> nn.Module:
-        """The model that the configuration asks for."""
+        """The model that the configuration describes."""
 
     def build_model(self) -> Any:
-        """The same, its weights drawn from the seed."""
+        """A new model whose weights are initialised by the seed of the configuration."""
         with torch.random.fork_rng(devices=[]):  # whoever opens a run keeps their own randomness
             torch.manual_seed(self.config.seed)
             return self.new_model()
@@ -107,10 +123,10 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, model: Callable[..., Any], batch: Any, carried: Carried) -> Sums:
-        """Summed loss over the targets of a batch; carried: what the last one left for this."""
+        """The summed loss over a batch's targets; carried: what the batch before left for it."""
 
     def means(self, sums: Sums) -> dict[str, float]:
-        """Loss and share of right answers, by the names that this task gives them."""
+        """Loss and share of right answers, by the names of their metrics."""
         return {"loss": sums.mean_loss, self.ACCURACY: sums.accuracy}
 
     @abstractmethod
@@ -121,26 +137,37 @@ class Task(ABC):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        written: Collection[str] | None = None,
-        outputs: list[Translated] | None = None,
-    ) -> tuple[int, dict[str, float]]:
-        """How many examples there are, and the scores on them.
+        metrics: Collection[str] | None = None,
+    ) -> Evaluation:
+        """The metrics on a split.
 
-        written: the scores of written outputs that are needed, others may be left out; None: all.
-        outputs: is given what was written, to be looked into.
+        decode: how outputs are generated; as the configuration says if not given.
+        metrics: those that are needed, others may be left out; None: all.
         """
 
-    def signatures(self) -> dict[str, str]:
-        """How scores were made, where a score is not to be compared without."""
-        return {}
+    @abstractmethod
+    def predict(self, model: Any, request: Request, *, engine: Engine) -> Answer:
+        """One prediction per line, in order; every line is read before the first is predicted."""
 
     @abstractmethod
-    def predict(self, model: Any, asked: Asked, *, engine: Engine) -> list[Prediction]:
-        """A prediction a line, in order; every line is checked before the first is predicted."""
+    def refusal(self, line: str, ids: Ids) -> str | None:
+        """Why the model cannot read a line with these token ids; None if it can."""
+
+    def read_one(self, text: str, *, where: str) -> Ids:
+        """The token ids of one text, which must be readable."""
+        (ids,) = self.tokenizer.encode([text])
+        fault = self.refusal(text, ids)
+        if fault is not None:
+            raise UserError(f"{where}: {fault}")
+        return ids
 
     @abstractmethod
     def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes for one text."""
+
+    @abstractmethod
+    def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:
+        """Some of `pairs` as the model reads them, to check its equalities on."""
 
     @abstractmethod
     def pairs(self, split: Split) -> list[Pair]:
@@ -148,13 +175,13 @@ class Task(ABC):
 
     @abstractmethod
     def example(self, fits: Callable[[str], bool]) -> str | None:
-        """The first test input that fits, of a size to look into, if there is one."""
+        """The first test input that fits and is of a size to look into, if there is one."""
 
     def first_to_show(self, texts: Iterable[str], fits: Callable[[str], bool]) -> str | None:
         """The first that fits, is neither trivial nor too large to draw, and has no <unk>."""
         for text in texts:
-            length = len(self.tokenizer.encode([text])[0])
-            if SHORT <= length <= LONG and self.tokenizer.unknown(text) is None and fits(text):
+            (ids,) = self.tokenizer.encode([text])
+            if SHORT <= len(ids) <= LONG and self.tokenizer.unknown not in ids and fits(text):
                 return text
         return None
 
@@ -168,19 +195,3 @@ class Task(ABC):
         texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
         texts["model configuration"] = model
         return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-
-
-def refuse_unknown(token: str | None, known: str, *, where: str) -> None:
-    """Say which token a run has never seen, if there is one."""
-    if token is not None:
-        raise UserError(
-            f"{where}: {token[:40]!r} is not in the vocabulary of this run, which knows {known}."
-        )
-
-
-def unknown_tokens(where: str, unknown: int, tokens: int) -> list[str]:
-    """A sentence on the tokens of a text that have no id of their own, if there are any."""
-    if not unknown:
-        return []
-    count = f"{unknown:,} of {tokens:,} tokens"
-    return [f"{where}: {count} are not in the vocabulary, and are read as <unk>."]

@@ -2,77 +2,78 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from regard.config import OUTPUT_METRICS, Config, Decode
-from regard.data.batches import Batch, Collate, collate, pad, source_batch
+from regard.config import Config, Decode
+from regard.data.batches import Batch, Collate, collate, source_batch
 from regard.data.examples import Ids
 from regard.data.records import Row
 from regard.data.splits import Pair, Split
-from regard.data.tokenizer import END, NEVER_WRITTEN, START, Tokenizer
-from regard.decoding import Ensemble, Hypothesis, Stepper, greedy
+from regard.data.tokenizer import Tokenizer
+from regard.decoding import Ensemble, Stepper
 from regard.metrics.analysis import Translated
-from regard.metrics.errors import phoneme_error_rate, word_error_rate
-from regard.metrics.exact import exact_match
-from regard.metrics.translation import signatures, translation_scores
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.system.engine import Engine
-from regard.system.errors import UserError
-from regard.tasks.alignment import WordAlignment, align, attended, words_or_characters
-from regard.tasks.asked import Asked
-from regard.tasks.pair_task import PairTask
-from regard.tasks.task import Prediction, refuse_unknown
-from regard.tasks.writing import write
+from regard.tasks.alignment import WordAlignment
+from regard.tasks.evaluation import Evaluation
+from regard.tasks.output_metrics import measure, needed, signatures_of
+from regard.tasks.pair_task import PairTask, Sources
+from regard.tasks.prediction import Prediction
+from regard.tasks.request import Answer, Request, count_read, read_lines
+from regard.tasks.task import VerifyInputs
+from regard.tasks.translator import Translation, Translator, count_generated
 from regard.training.loop import Carried
 from regard.training.loss import Sums, count_correct, token_sums
 from regard.training.r_drop import r_drop
 
-SCORES: dict[str, dict[str, Callable[..., float]]] = {
-    "exact": {"exact_match": exact_match},
-    "pronunciation": {"wer": word_error_rate, "per": phoneme_error_rate},
-}
-"""What outputs are scored by, as `data.scores` names it."""
-
 
 class Translate(PairTask):
-    """Pairs of texts, an encoder-decoder, cross-entropy on the target, scores of what it writes."""
+    """Pairs of texts, an encoder-decoder, cross-entropy on the target, metrics of its outputs."""
 
     FILES = ("tokenizer.json", "target_tokenizer.json")
-    SCORES_OUTPUTS = True
+    scores_outputs = True
+    can_ensemble = True
 
-    def __init__(self, config: Config, files: dict[str, str] | None = None) -> None:
-        super().__init__(config)
-        self._written = self._cut = 0
-        self.tokenizer, self.target_tokenizer = (
-            self._train_tokenizers() if files is None else self._open_tokenizers(files)
-        )
+    def __init__(
+        self,
+        config: Config,
+        tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        *,
+        sources: Sources | None = None,
+    ) -> None:
+        super().__init__(config, sources=sources)
+        self.tokenizer = tokenizer
+        self.target_tokenizer = target_tokenizer
 
-    def _train_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        settings, train = self.config.tokenizer, self.sources["train"]
-        made = list(train.rows()) if train.generated else None  # a file is read again instead
+    @classmethod
+    def learn(cls, config: Config) -> "Translate":
+        sources, settings = cls.sources_of(config), config.tokenizer
+        train = sources["train"]
+        generated = list(train.rows()) if train.generated else None  # a file is read again instead
 
         def rows() -> Iterable[Row]:
-            return train.to_learn_from() if made is None else made
+            return train.to_learn_from() if generated is None else generated
 
         sides = [(row.source for row in rows()), (row.target for row in rows())]
         if settings.joint:
             sides = [(text for row in rows() for text in (row.source, row.target))]
-        found = [
+        tokenizers = [
             Tokenizer.train(texts, kind=kind, **settings.options)
             for texts, kind in zip(sides, settings.kinds, strict=False)
         ]
-        return found[0], found[-1]
+        return cls(config, tokenizers[0], tokenizers[-1], sources=sources)
 
-    def _open_tokenizers(self, files: dict[str, str]) -> tuple[Tokenizer, Tokenizer]:
-        source = Tokenizer.read(files, self.FILES[0])
-        return source, source if self.config.tokenizer.joint else Tokenizer.read(
-            files, self.FILES[1]
-        )
+    @classmethod
+    def open(cls, config: Config, files: dict[str, str]) -> "Translate":
+        source = Tokenizer.read(files, cls.FILES[0])
+        joint = config.tokenizer.joint
+        return cls(config, source, source if joint else Tokenizer.read(files, cls.FILES[1]))
 
     @property
     def files(self) -> dict[str, str]:
@@ -80,11 +81,21 @@ class Translate(PairTask):
         texts = (self.tokenizer.json, self.target_tokenizer.json)
         return dict(zip(names, texts, strict=False))
 
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, ...]:
+        return self.tokenizer, self.target_tokenizer
+
+    @property
+    def analysable(self) -> bool:
+        return self.config.data.scores == "translation"
+
     def new_model(self) -> EncoderDecoder:
+        source, target = self.tokenizers
         return encoder_decoder(
             self.config,
-            vocabs=(len(self.tokenizer), len(self.target_tokenizer)),
+            vocabs=(len(source), len(target)),
             max_length=self._positions,
+            padding=source.padding if source.padding == target.padding else None,
         )
 
     @property
@@ -101,11 +112,8 @@ class Translate(PairTask):
 
     @property
     def collate(self) -> Collate:
-        return collate
-
-    @property
-    def tokenizers(self) -> tuple[Tokenizer, ...]:
-        return self.tokenizer, self.target_tokenizer
+        source, target = self.tokenizers
+        return partial(collate, source_ids=source.special, target_ids=target.special)
 
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         return (
@@ -121,27 +129,34 @@ class Translate(PairTask):
         smoothing, alpha = self.config.training.label_smoothing, self.config.training.r_drop
         if alpha == 0:
             return self.sums(model, batch, smoothing=smoothing)
-        scores = model(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
-        loss = r_drop(scores, batch.target_out, alpha=alpha, smoothing=smoothing)
-        correct = count_correct(scores[: len(batch.target_out)], batch.target_out)
+        logits = model(
+            batch.source.repeat(2, 1),
+            batch.target_in.repeat(2, 1),
+            source_lengths=batch.source_lengths.repeat(2),
+        )
+        targets, padding = batch.target_out, self.target_tokenizer.special.ignored
+        loss = r_drop(logits, targets, alpha=alpha, smoothing=smoothing, padding=padding)
+        correct = count_correct(logits[: len(targets)], targets, padding=padding)
         return Sums(loss, batch.tokens, correct)
 
     def sums(self, model: Callable[..., Any], batch: Batch, *, smoothing: float) -> Sums:
-        scores = model(batch.source, batch.target_in)
-        return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=smoothing)
+        return token_sums(
+            model(batch.source, batch.target_in, source_lengths=batch.source_lengths),
+            batch.target_out,
+            tokens=batch.tokens,
+            smoothing=smoothing,
+            padding=self.target_tokenizer.special.ignored,
+        )
 
     def check_data(self) -> None:
-        self.signatures()  # a package that a score needs is missed now, not an hour later
+        signatures_of(self.config.data)  # a package that a metric needs is missed now, not later
         super().check_data()
 
-    def notices(self) -> list[str]:
-        """And how much of what was written last could not be written to its end."""
-        found = super().notices()
-        if self.config.data.scores == "translation" and not self.config.data.languages[1]:
-            found.append("data.target_language is not given: BLEU cuts words as of English.")
-        if self._cut:
-            found.append(f"{self._cut:,} of {self._written:,} outputs were cut at max_new_tokens.")
-        return found
+    def warnings(self) -> list[str]:
+        sentences = super().warnings()
+        if self.analysable and not self.config.data.languages[1]:
+            sentences.append("data.target_language is not given: BLEU cuts words as of English.")
+        return sentences
 
     def evaluate(
         self,
@@ -150,173 +165,108 @@ class Translate(PairTask):
         *,
         engine: Engine,
         decode: Decode | None = None,
-        written: Collection[str] | None = None,
-        outputs: list[Translated] | None = None,
-    ) -> tuple[int, dict[str, float]]:
-        """How many sources there are, and the scores on them: without smoothing, and by decoding.
+        metrics: Collection[str] | None = None,
+    ) -> Evaluation:
+        """The metrics of a split: of its targets without smoothing, and of generated outputs.
 
-        A source that stands there more than once has several right targets: any of them counts,
-        but in translation, which is scored line by line.
+        A source that stands there more than once is one example, but in translation, which is
+        measured line by line.
         """
-        self._written = self._cut = 0
-        total = self.sums_of(model, split, engine=engine)
-        metrics = self.means(total)
-        metrics["ppl"] = math.exp(min(metrics["loss"], 700.0))
+        data = self.config.data
+        signatures = signatures_of(data)
+        measured = self.means(self.sums_of(model, split, engine=engine))
+        measured["ppl"] = math.exp(min(measured["loss"], 700.0))
         pairs = self.pairs(split)
         sources = list(dict.fromkeys(source for source, _ in pairs))
-        if written is None or written:
-            ids = self.tokenizer.encode(sources)
-            found = self._decode(model, ids, decode or self.config.decode, engine)
-            texts = [self.target_tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
-            made = dict(zip(sources, texts, strict=True))
-            metrics |= self._scores(pairs, made, written)
-            if outputs is not None:
-                outputs += [Translated(*pair, made[pair[0]]) for pair in pairs]
-        return len(pairs if self.config.data.scores == "translation" else sources), metrics
-
-    def _scores(
-        self, pairs: list[Pair], outputs: dict[str, str], written: Collection[str] | None
-    ) -> dict[str, float]:
-        """The scores of what was written for each source.
-
-        Translations are scored as they are read, against the target as it stands in the file; of
-        all else, outputs and targets are compared as the tokenizer would write them.
-        """
-        if self.config.data.scores == "translation":
-            return translation_scores(
-                [outputs[source] for source, _ in pairs],
-                [target for _, target in pairs],
-                language=self.config.data.languages[1],
-                names=[
-                    name for name in OUTPUT_METRICS["translation"] if not written or name in written
-                ],
-            )
-        references: dict[str, list[str]] = {}
-        for source, target in pairs:
-            references.setdefault(source, []).append(self.target_tokenizer.normal(target))
-        right = list(references.values())
-        return {
-            name: score([outputs[source] for source in references], right)
-            for name, score in SCORES[self.config.data.scores].items()
-        }
-
-    def signatures(self) -> dict[str, str]:
-        if self.config.data.scores != "translation":
-            return {}
-        return signatures(self.config.data.languages[1])
-
-    def predict(self, model: Stepper, asked: Asked, *, engine: Engine) -> list[Prediction]:
-        lines = asked.lines
-        filled = [number for number in asked.readable(self.check) if lines[number].split()]
-        ids = self.tokenizer.encode([lines[number] for number in filled])
-        self.count_read(ids)
-        begins = [self._prefix(asked.prefix, asked.decode)] * len(ids) if asked.prefix else None
-        numbers = [asked.first + number for number in filled]
-        written = self._decode(model, ids, asked.decode, engine, prefixes=begins, numbers=numbers)
-        found = dict(zip(filled, written, strict=True))
-        alignments: dict[int, WordAlignment] = {}
-        if asked.aligned:
-            outputs = [hypotheses[0].tokens for hypotheses in written]
-            alignments = dict(zip(filled, self._align(model, ids, outputs, engine), strict=True))
-        return [
-            Prediction(
-                line,
-                [self.target_tokenizer.decode(one.tokens) for one in found.get(number, [])],
-                [one.score for one in found.get(number, [])],
-                alignment=alignments.get(number, []) if asked.aligned else None,
-                finished=[one.finished for one in found.get(number, [])],
-            )
-            for number, line in enumerate(lines)
-        ]
-
-    def _prefix(self, prefix: str, decode: Decode) -> Ids:
-        """The tokens that every output begins with."""
-        known = self.target_tokenizer
-        refuse_unknown(known.unknown(prefix), known.sample(), where="prefix")
-        ids = known.encode([prefix])[0]
-        if len(ids) >= decode.max_new_tokens:
-            raise UserError(
-                f"prefix has {len(ids)} tokens, and max_new_tokens={decode.max_new_tokens} leaves "
-                f"no room after it."
-            )
-        return ids
-
-    def _align(
-        self, model: Stepper, sources: list[Ids], outputs: list[Ids], engine: Engine
-    ) -> list[WordAlignment]:
-        """Which words of its source each output comes from; of an ensemble, to its first member."""
-        reader = model.members[0] if isinstance(model, Ensemble) else model
-        cuts = [words_or_characters(language) for language in self.config.data.languages]
-        found = []
-        for source, output in zip(sources, outputs, strict=True):
-            weights = attended(
-                cast(Callable[..., Tensor], reader),
-                source_batch([source]).to(engine.device),
-                pad([[START, *output]]).to(engine.device),
-            )
-            if weights is None:
-                raise UserError("align needs a model that attends to its source.")
-            found.append(
-                align(
-                    weights[0],
-                    source,
-                    output,
-                    source_words=lambda ids: cuts[0](self.tokenizer.decode(ids)),
-                    output_words=lambda ids: cuts[1](self.target_tokenizer.decode(ids)),
-                )
-            )
-        return found
-
-    def check(self, line: str, *, where: str) -> None:
-        super().check(line, where=where)
-        length = len(self.tokenizer.encode([line])[0])
-        if length > self.config.data.max_length:
-            raise UserError(
-                f"{where}: {length} tokens, and this run was trained on lines of up to "
-                f"{self.config.data.max_length} (data.max_length). Split the line."
-            )
-
-    def _decode(
-        self,
-        model: Stepper,
-        sources: list[Ids],
-        decode: Decode,
-        engine: Engine,
-        *,
-        prefixes: Sequence[Ids] | None = None,
-        numbers: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source; lines of like length are decoded together."""
-        if decode.max_new_tokens > self.longest_output:
-            raise UserError(
-                f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest_output} "
-                f"positions that this model learned."
-            )
-        found = write(
-            model, sources, source_batch, decode, engine, prefixes=prefixes, numbers=numbers
+        examples = len(pairs if data.scores == "translation" else sources)
+        names = needed(data, metrics)
+        if not names:
+            return Evaluation(examples, measured, warnings=self.warnings(), signatures=signatures)
+        ids = self.tokenizer.encode(sources)
+        generated = self._translator.generate(model, ids, decode or self.config.decode, engine)
+        texts = [self.target_tokenizer.decode(best.tokens) for best, *_ in generated]
+        outputs = dict(zip(sources, texts, strict=True))
+        measured |= measure(names, pairs, outputs, data=data, normal=self.target_tokenizer.normal)
+        return Evaluation(
+            examples,
+            measured,
+            outputs=[Translated(*pair, outputs[pair[0]]) for pair in pairs],
+            warnings=[*self.warnings(), *count_generated(generated).warnings()],
+            signatures=signatures,
         )
-        self._written += len(found)
-        self._cut += sum(not hypotheses[0].finished for hypotheses in found)
-        return found
+
+    @property
+    def _translator(self) -> Translator:
+        return Translator(
+            self.tokenizer,
+            self.target_tokenizer,
+            languages=self.config.data.languages,
+            longest=self.longest_output,
+        )
+
+    def predict(self, model: Stepper, request: Request, *, engine: Engine) -> Answer:
+        """The n_best outputs for each line; an empty line has none."""
+        read = read_lines(request, self.tokenizer, self.refusal)
+        ids = {number: row for number, row in read.ids.items() if request.lines[number].split()}
+        sources, decode, translator = list(ids.values()), request.decode, self._translator
+        prefix = translator.prefix(request.prefix, decode) if request.prefix else None
+        generated = translator.generate(
+            model,
+            sources,
+            decode,
+            engine,
+            prefixes=None if prefix is None else [prefix] * len(ids),
+            numbers=[request.first + number for number in ids],
+        )
+        alignments: Sequence[WordAlignment | None] = [None] * len(ids)
+        if request.aligned:
+            best = [hypotheses[0].tokens for hypotheses in generated]
+            alignments = translator.align(model, sources, best, engine)
+        predictions: list[Prediction] = [
+            Translation(line, alignment=[] if request.aligned else None) for line in request.lines
+        ]
+        for number, hypotheses, alignment in zip(ids, generated, alignments, strict=True):
+            predictions[number] = Translation(
+                request.lines[number],
+                [self.target_tokenizer.decode(output.tokens) for output in hypotheses],
+                [output.score for output in hypotheses],
+                [output.finished for output in hypotheses],
+                alignment,
+            )
+        counts = count_read(sources, self.tokenizer) + count_generated(generated)
+        return Answer(predictions, counts, read.refusals)
+
+    def refusal(self, line: str, ids: Ids) -> str | None:
+        most = self.config.data.max_length
+        if len(ids) > most:
+            too_long = (
+                f"{len(ids)} tokens, and this run was trained on lines of up to {most} "
+                f"(data.max_length). Split the line."
+            )
+            return super().refusal(line, ids) or too_long
+        return super().refusal(line, ids)
 
     def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
-        """Everything that the model computes while it reads a text and writes its answer."""
-        self.check(text, where="trace")
-        source = source_batch(self.tokenizer.encode([text])).to(engine.device)
-        answer = greedy(
-            model,
-            source,
-            start=START,
-            end=END,
-            max_new_tokens=self.config.decode.max_new_tokens,
-            never=NEVER_WRITTEN,
-        )[0]
-        output = [*answer.tokens, END] if answer.finished else answer.tokens
-        target = source.new_tensor([[START, *output[:-1]]])
+        """Everything that the model computes while it reads a text and generates its output."""
+        ids = self.read_one(text, where="trace")
+        greedy = Decode(max_new_tokens=self.config.decode.max_new_tokens)
+        ((answer,),) = self._translator.generate(model, [ids], greedy, engine)
+        target = self.target_tokenizer
+        output = [*answer.tokens, target.end] if answer.finished else answer.tokens
+        source, _ = source_batch([ids], self.tokenizer.special).to(engine.device)
+        decoder_input = source.new_tensor([[target.special.first, *output[:-1]]])
         trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
-        trace.tokens["target"] = self.target_tokenizer.tokens(target[0].tolist())
-        trace.tokens["output"] = self.target_tokenizer.tokens(output)
+        trace.tokens["target"] = target.tokens(decoder_input[0].tolist())
+        trace.tokens["output"] = target.tokens(output)
         with torch.inference_mode():
-            model(source, target, trace=trace)
+            model(source, decoder_input, trace=trace)
         return trace
+
+    def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:
+        sources = self.tokenizer.encode([source for source, _ in pairs])
+        targets = self.target_tokenizer.encode([target for _, target in pairs])
+        end, first = self.tokenizer.end, self.target_tokenizer.special.first
+        return VerifyInputs(
+            [[*source, end] for source in sources], [[first, *target] for target in targets]
+        )

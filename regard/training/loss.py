@@ -27,7 +27,7 @@ def cross_entropy_reference(
     classes, the target among them (Szegedy et al. 2016, §7).
     """
     log_p = log_softmax(scores.float())  # *B C
-    on_target = log_p.gather(-1, targets[..., None])[..., 0]  # *B
+    on_target = log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]  # *B
     on_all = log_p.mean(-1)  # *B: Σ_c log p(c) / C
     losses = -(1 - smoothing) * on_target - smoothing * on_all
     return losses.masked_fill(targets == padding, 0.0).sum()
@@ -107,4 +107,4 @@ def _best_is(scores: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Boo
     """
     if scores.dtype != torch.float32:
         return scores.argmax(-1) == targets
-    return scores.gather(-1, targets[..., None])[..., 0] == scores.amax(-1)
+    return scores.gather(-1, targets.clamp(min=0)[..., None])[..., 0] == scores.amax(-1)

@@ -28,6 +28,7 @@ def r_drop_reference(
     *,
     alpha: float,
     smoothing: float = 0.0,
+    padding: int = PADDING,
 ) -> Float[Tensor, ""]:
     """½ Σ [H(y, p) + H(y, q) + α · ½ (KL(p‖q) + KL(q‖p))] over the targets that are not padding.
 
@@ -35,8 +36,11 @@ def r_drop_reference(
     the cross-entropy with the smoothed target y (Liang et al. 2021, §2).
     """
     first, second = scores.chunk(2)
-    one, other = (cross_entropy(read, targets, smoothing=smoothing) for read in (first, second))
-    return (one + other + alpha * disagreement(first, second, counted=targets != PADDING)) / 2
+    one, other = (
+        cross_entropy(read, targets, smoothing=smoothing, padding=padding)
+        for read in (first, second)
+    )
+    return (one + other + alpha * disagreement(first, second, counted=targets != padding)) / 2
 
 
 def r_drop(
@@ -45,10 +49,11 @@ def r_drop(
     *,
     alpha: float,
     smoothing: float = 0.0,
+    padding: int = PADDING,
 ) -> Float[Tensor, ""]:
     """The same with its gradient written out: on a CPU, in half the time."""
     return _RDrop.apply(  # type: ignore[no-untyped-call]
-        scores.flatten(0, -2), targets.flatten(), alpha, smoothing
+        scores.flatten(0, -2), targets.flatten(), alpha, smoothing, padding
     )
 
 
@@ -68,6 +73,7 @@ class _RDrop(torch.autograd.Function):
         targets: Int[Tensor, "N"],
         alpha: float,
         smoothing: float,
+        padding: int,
     ) -> Float[Tensor, ""]:
         rows = ROWS if scores.device.type == "cpu" else len(targets)
         gradient = torch.empty_like(scores)
@@ -80,7 +86,7 @@ class _RDrop(torch.autograd.Function):
         ):
             log_p, log_q = (read.float().log_softmax(-1) for read in both)
             p, q, d = log_p.exp(), log_q.exp(), log_p - log_q
-            y, counted = target[:, None], (target != PADDING)[:, None]
+            y, counted = target.clamp(min=0)[:, None], (target != padding)[:, None]
             p_d, q_d = ((read * d).sum(-1, keepdim=True) for read in (p, q))
             on_target = log_p.gather(-1, y) + log_q.gather(-1, y)
             on_all = (log_p + log_q).mean(-1, keepdim=True)
@@ -98,8 +104,8 @@ class _RDrop(torch.autograd.Function):
         return torch.stack(losses).sum()
 
     @staticmethod
-    def backward(context: Any, scale: Float[Tensor, ""]) -> tuple[Tensor, None, None, None]:
+    def backward(context: Any, scale: Float[Tensor, ""]) -> tuple[Tensor, None, None, None, None]:
         if torch.is_grad_enabled():  # it would be left out in silence
             raise RuntimeError("R-Drop has second derivatives in r_drop_reference alone")
         (gradient,) = context.saved_tensors
-        return gradient * scale, None, None, None
+        return gradient * scale, None, None, None, None

@@ -6,9 +6,7 @@
 from collections.abc import Iterator
 
 from regard.data.splits import Pair
-from regard.data.tokenizer import END, START
 from regard.runs.run import Run
-from regard.tasks import Translate
 from regard.verify.against_torch import torch_checks
 from regard.verify.check import Check
 from regard.verify.recurrent import recurrent_checks
@@ -18,7 +16,7 @@ from regard.verify.within import decoding_checks, model_checks, random_models
 __all__ = ["Check", "checks", "run_checks"]
 
 OF_A_RUN = 1e-4
-"""A trained model's scores go up to some tens, and their rounding with them."""
+"""The tolerance for a trained model: its logits go up to some tens, and rounding with them."""
 
 
 def checks(run: Run | None = None) -> list[Check]:
@@ -35,20 +33,16 @@ def run_checks(run: Run) -> Iterator[Check]:
     """The equalities on a run's model: on a few of its own examples."""
     by_length = sorted(_examples(run), key=lambda pair: len(pair[0]))
     pairs = by_length[: len(by_length) // 2 + 1 : max(1, len(by_length) // 8)]
-    rows = run.tokenizer.encode([source for source, _ in pairs])
-    label = str(run.path)
-    if isinstance(run.task, Translate):
-        targets = run.task.target_tokenizer.encode([target for _, target in pairs])
+    inputs, label = run.task.verify_inputs(pairs), str(run.path)
+    if inputs.targets is None:
+        yield from sequence_checks(run.model, label=label, rows=inputs.sources, tolerance=OF_A_RUN)
+    else:
         yield from model_checks(
             run.model,
             label=label,
-            sources=[[*ids, END] for ids in rows],
-            targets=[[START, *ids] for ids in targets],
+            sources=inputs.sources,
+            targets=inputs.targets,
             tolerance=OF_A_RUN,
-        )
-    else:
-        yield from sequence_checks(
-            run.model, label=label, rows=[[END, *ids] for ids in rows], tolerance=OF_A_RUN
         )
 
 

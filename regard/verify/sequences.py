@@ -7,16 +7,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.batches import pad
+from regard.data.batches import Padded, pad, padded
 from regard.data.examples import Ids
-from regard.data.tokenizer import END, START
 from regard.decoding import Replay
 from regard.models import RecurrentClassifier, RecurrentLanguageModel
 from regard.nn import Trace
 from regard.nn.cells import CellKind
 from regard.nn.pooling import KINDS as POOLINGS
 from regard.verify.check import TOLERANCE, Check, largest
-from regard.verify.within import SOURCES, VOCAB, Search, decoders, hypotheses, restored, shaken
+from regard.verify.within import (
+    SOURCES,
+    VOCAB,
+    Search,
+    WithLengths,
+    decoders,
+    hypotheses,
+    restored,
+    shaken,
+)
 
 SequenceModel = RecurrentClassifier | RecurrentLanguageModel
 
@@ -24,16 +32,16 @@ SequenceModel = RecurrentClassifier | RecurrentLanguageModel
 def random_sequence_models() -> dict[str, SequenceModel]:
     """Small models of every kind, with weights large enough that their predictions differ."""
     kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
-    found: dict[str, SequenceModel] = {}
+    models: dict[str, SequenceModel] = {}
     for kind in kinds:
         for pooling in POOLINGS:
-            found[f"RecurrentClassifier ({kind}, {pooling})"] = RecurrentClassifier(
+            models[f"RecurrentClassifier ({kind}, {pooling})"] = RecurrentClassifier(
                 VOCAB, 3, kind=kind, pooling=pooling, d_model=32, n_layers=2, bidirectional=True
             )
-        found[f"RecurrentLanguageModel ({kind})"] = RecurrentLanguageModel(
+        models[f"RecurrentLanguageModel ({kind})"] = RecurrentLanguageModel(
             VOCAB, kind=kind, d_model=32, n_layers=2
         )
-    return {name: shaken(model) for name, model in found.items()}
+    return {name: shaken(model) for name, model in models.items()}
 
 
 def sequence_checks(
@@ -53,7 +61,7 @@ def sequence_checks(
         "saved and loaded = itself": partial(saved_and_loaded, model, rows)
     }
     if isinstance(model, RecurrentLanguageModel):
-        near["stretches = the whole"] = partial(in_stretches, model, rows)
+        near["chunks = the whole"] = partial(in_chunks, model, rows)
         exact["the future does not reach the past"] = partial(future_against_past, model, rows)
         for name, search in decoders().items():
             near[f"{name}, carried state = reading all again"] = partial(
@@ -68,55 +76,62 @@ def sequence_checks(
         yield Check(f"{label}: {name}", difference, 0.0)
 
 
-def _scores(model: SequenceModel, tokens: Tensor, *, trace: Trace | None = None) -> Tensor:
-    """What is compared: scores of the classes, or those after each real token."""
-    found = model(tokens, trace=trace)
-    return found[0][tokens != 0] if isinstance(found, tuple) else found
+def _logits(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) -> Tensor:
+    """What is compared: logits of the classes, or those after each real token."""
+    if isinstance(model, RecurrentClassifier):
+        return model(rows.tokens, rows.lengths, trace=trace)
+    logits, _ = model(rows.tokens, lengths=rows.lengths, trace=trace)
+    real = torch.arange(rows.tokens.size(1)) < rows.lengths[:, None]  # B L
+    return logits[real]
 
 
 @torch.inference_mode()
 def fast_against_reference(model: SequenceModel, rows: list[Ids]) -> float:
     """A trace takes the reference path everywhere."""
-    return largest([(_scores(model, pad(rows)), _scores(model, pad(rows), trace=Trace()))])
+    batch = padded(rows)
+    return largest([(_logits(model, batch), _logits(model, batch, trace=Trace()))])
 
 
 @torch.inference_mode()
 def batch_against_rows(model: SequenceModel, rows: list[Ids]) -> float:
-    singles = torch.cat([_scores(model, pad([row])) for row in rows])
-    return largest([(_scores(model, pad(rows)), singles)])
+    singles = torch.cat([_logits(model, padded([row])) for row in rows])
+    return largest([(_logits(model, padded(rows)), singles)])
 
 
 @torch.inference_mode()
 def more_padding(model: SequenceModel, rows: list[Ids]) -> float:
-    return largest([(_scores(model, F.pad(pad(rows), (0, 2))), _scores(model, pad(rows)))])
+    """Two more places in each row, which may hold anything: they are not real."""
+    batch = padded(rows)
+    wide = Padded(F.pad(batch.tokens, (0, 2), value=1), batch.lengths)
+    return largest([(_logits(model, wide), _logits(model, batch))])
 
 
 @torch.inference_mode()
 def saved_and_loaded(model: SequenceModel, rows: list[Ids]) -> float:
-    before = _scores(model, pad(rows))
+    before = _logits(model, padded(rows))
     restored(model)
-    return largest([(_scores(model, pad(rows)), before)])
+    return largest([(_logits(model, padded(rows)), before)])
 
 
 @torch.inference_mode()
-def in_stretches(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+def in_chunks(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
     """Two tokens at a time with the state carried on, and all at once."""
     differences = []
     for row in rows:
-        whole, state = model(pad([row]))[0], None
+        whole, state = model(torch.tensor([row]))[0], None
         for begin in range(0, len(row), 2):
-            part, state = model(pad([row[begin : begin + 2]]), state)
+            part, state = model(torch.tensor([row[begin : begin + 2]]), state)
             differences.append((part, whole[:, begin : begin + 2]))
     return largest(differences)
 
 
 @torch.inference_mode()
 def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
-    """Another last token changes no score before it: not by a bit."""
+    """Another last token changes no logits before it: not by a bit."""
     differences = []
     for row in rows:
-        changed = [*row[:-1], END if row[-1] != END else START]
-        before, after = model(pad([row]))[0], model(pad([changed]))[0]
+        changed = [*row[:-1], 0 if row[-1] != 0 else 1]
+        before, after = model(torch.tensor([row]))[0], model(torch.tensor([changed]))[0]
         differences.append((before[:, :-1], after[:, :-1]))
     return largest(pair for pair in differences if pair[0].numel())
 
@@ -124,14 +139,16 @@ def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float
 def search_replayed(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
     """With the state carried on, and reading prompt and answer again at every step."""
 
-    def scores(source: Tensor, target: Tensor) -> Tensor:
+    def logits(source: Tensor, target: Tensor) -> Tensor:
         # The first of the target says only that the prompt has ended.
         return model(torch.cat([source, target[:, 1:]], dim=1))[0][:, source.size(1) - 1 :]
 
     return max(
-        hypotheses(search(model, pad([row])), search(Replay(scores), pad([row]))) for row in rows
+        hypotheses(search(model, torch.tensor([row])), search(Replay(logits), torch.tensor([row])))
+        for row in rows
     )
 
 
 def search_one_by_one(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
-    return hypotheses(search(model, pad(rows)), [search(model, pad([row]))[0] for row in rows])
+    together = search(WithLengths(model), pad(rows))
+    return hypotheses(together, [search(model, torch.tensor([row]))[0] for row in rows])

@@ -113,13 +113,16 @@ def model_checks(
 @torch.inference_mode()
 def fast_against_reference(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """A trace takes the reference path everywhere."""
-    fast, reference = model(source, target), model(source, target, trace=Trace())
+    lengths = _lengths(source)
+    fast = model(source, target, source_lengths=lengths)
+    reference = model(source, target, source_lengths=lengths, trace=Trace())
     return largest([(_real(fast, target), _real(reference, target))])
 
 
 @torch.inference_mode()
 def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: list[Ids]) -> float:
-    together = model(pad(sources), pad(targets))
+    source = pad(sources)
+    together = model(source, pad(targets), source_lengths=_lengths(source))
     return largest(
         (together[row, : len(target)], model(pad([source]), pad([target]))[0])
         for row, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -129,8 +132,8 @@ def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: li
 @torch.inference_mode()
 def cached_against_uncached(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Token by token with a cache, and all at once without."""
-    at_once = model(source, target)
-    state: Any = model.start(source)
+    at_once = model(source, target, source_lengths=_lengths(source))
+    state: Any = model.start(source, _lengths(source))
     stepped = []
     for position in range(target.size(1)):
         scores, state = model.step(target[:, position], state)
@@ -141,27 +144,51 @@ def cached_against_uncached(model: EncoderDecoder, source: Tensor, target: Tenso
 @torch.inference_mode()
 def future_against_past(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     """Another token at position t changes no score before t: not by a bit."""
-    before = model(source, target)
+    lengths = _lengths(source)
+    before = model(source, target, source_lengths=lengths)
     differences = []
     for position in range(1, target.size(1)):
         changed = target.clone()
         changed[:, position] = START + END - changed[:, position].clamp(START, END)
-        differences.append((model(source, changed)[:, :position], before[:, :position]))
+        after = model(source, changed, source_lengths=lengths)
+        differences.append((after[:, :position], before[:, :position]))
     return largest(differences)
 
 
 @torch.inference_mode()
 def more_padding(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     wide = F.pad(source, (0, 2)), F.pad(target, (0, 1))
-    scores = model(*wide)[:, : target.size(1)]
-    return largest([(_real(scores, target), _real(model(source, target), target))])
+    lengths = _lengths(source)
+    scores = model(*wide, source_lengths=lengths)[:, : target.size(1)]
+    narrow = model(source, target, source_lengths=lengths)
+    return largest([(_real(scores, target), _real(narrow, target))])
 
 
 @torch.inference_mode()
 def saved_and_loaded(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    before = model(source, target)
+    lengths = _lengths(source)
+    before = model(source, target, source_lengths=lengths)
     restored(model)
-    return largest([(model(source, target), before)])
+    return largest([(model(source, target, source_lengths=lengths), before)])
+
+
+def _lengths(source: Tensor) -> Tensor:
+    """How many tokens of each row are real, of ids that `pad` filled up."""
+    return (source != PADDING).sum(dim=1)
+
+
+class WithLengths:
+    """A stepper that is given padded sources, and tells the model how long they are."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.step = model.step
+
+    def start(self, source: Tensor) -> Any:
+        return self.model.start(source, _lengths(source))
+
+    def __call__(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.model(source, target, source_lengths=_lengths(source))
 
 
 def restored(model: nn.Module) -> None:
@@ -207,12 +234,14 @@ def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
 
 def search_replayed(search: Search, model: EncoderDecoder) -> float:
     """With the cache, and computing the whole sequence again at every step."""
-    return hypotheses(search(model, pad(SOURCES)), search(Replay(model), pad(SOURCES)))
+    reader = WithLengths(model)
+    return hypotheses(search(reader, pad(SOURCES)), search(Replay(reader), pad(SOURCES)))
 
 
 def search_one_by_one(search: Search, model: EncoderDecoder) -> float:
     return hypotheses(
-        search(model, pad(SOURCES)), [search(model, pad([row]))[0] for row in SOURCES]
+        search(WithLengths(model), pad(SOURCES)),
+        [search(model, pad([row]))[0] for row in SOURCES],
     )
 
 

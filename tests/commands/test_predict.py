@@ -258,7 +258,7 @@ def test_memory_that_runs_out_is_a_sentence(call, tiny_run: Path, monkeypatch) -
     def full(*given, **options):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
-    monkeypatch.setattr("regard.tasks.writing.search", full)
+    monkeypatch.setattr("regard.tasks.generating.search", full)
     refused(
         call("predict", tiny_run, "--beam", 900, stdin="1 2\n3\n"),
         "not enough memory for 2 lines of up to 3 tokens at a time. Nothing that was saved is lost."

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from regard.data.batches import BatchStream, collate, cut, pad
 from regard.data.examples import InMemory
+from regard.data.tokenizer import SpecialIds
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=120)
 
@@ -52,7 +53,36 @@ def test_teacher_forcing_shifts_the_target_by_one() -> None:
     assert batch.target_in.tolist() == [[1, 4, 0], [1, 5, 6]]
     assert batch.target_out.tolist() == [[4, 2, 0], [5, 6, 2]]
     assert batch.tokens == 5
+    assert batch.source_lengths.tolist() == [3, 2]
+    assert batch.target_lengths.tolist() == [2, 3]
     assert batch.to(torch.device("cpu")).source.equal(batch.source)
+
+
+def test_batches_are_made_of_the_tokenizers_special_ids() -> None:
+    ids = SpecialIds(padding=9, start=8, end=7)
+    batch = collate([[0, 1], [2]], [[3], [0, 5]], source_ids=ids, target_ids=ids)
+    assert batch.source.tolist() == [[0, 1, 7], [2, 7, 9]]
+    assert batch.target_in.tolist() == [[8, 3, 9], [8, 0, 5]]
+    assert batch.target_out.tolist() == [[3, 7, 9], [0, 5, 7]]
+
+
+def test_without_a_padding_id_targets_past_the_end_are_no_token() -> None:
+    ids = SpecialIds(end=7)
+    batch = collate([[0, 1], [2]], [[3], [0, 5]], source_ids=ids, target_ids=ids)
+    assert batch.source_lengths.tolist() == [3, 2]
+    assert batch.target_in.tolist() == [[7, 3, 0], [7, 0, 5]]
+    assert batch.target_out.tolist() == [[3, 7, -100], [0, 5, 7]]
+
+
+def test_shares_of_a_batch_keep_their_lengths_and_count_their_tokens() -> None:
+    rows = [[4] * (1 + n % 5) for n in range(32)]
+    batch = collate(rows, rows[::-1])
+    shares = batch.shares(4)
+    assert len(shares) == 4
+    assert sum(share.tokens for share in shares) == batch.tokens
+    for share in shares:
+        assert share.source_lengths.tolist() == (share.source != 0).sum(1).tolist()
+        assert share.target_lengths.sum() == share.tokens == (share.target_out != 0).sum()
 
 
 def test_pad_fills_at_the_end() -> None:

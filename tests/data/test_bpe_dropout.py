@@ -48,7 +48,7 @@ def test_only_training_is_cut_otherwise_and_every_epoch_anew(tmp_path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\t{text}\n" for text in REAL))
     files = [f"data.{split}=pairs.tsv" for split in ("train", "valid", "test")]
     settings = [*files, f"data.directory={tmp_path}", "data.max_length=200", "tokenizer.kind=bpe"]
-    task = Translate(config.load("sort", [*settings, "tokenizer.dropout=0.3"]))
+    task = Translate.learn(config.load("sort", [*settings, "tokenizer.dropout=0.3"]))
 
     def trained_on(epoch: int) -> list[list[int]]:
         rows = [row for batch in task.batches().epoch(epoch) for row in batch.source.tolist()]
@@ -64,14 +64,14 @@ def test_only_training_is_cut_otherwise_and_every_epoch_anew(tmp_path) -> None:
 def test_a_text_that_would_grow_too_long_stays_as_it_was(tmp_path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\t{text}\n" for text in REAL))
     files = [f"data.{split}=pairs.tsv" for split in ("train", "valid", "test")]
-    plain = Translate(
+    plain = Translate.learn(
         config.load(
             "sort",
             [*files, f"data.directory={tmp_path}", "data.max_length=200", "tokenizer.kind=bpe"],
         )
     )
     longest = max(map(len, plain.tokenizer.encode(REAL)))
-    task = Translate(
+    task = Translate.learn(
         config.load(
             "sort",
             [

@@ -67,7 +67,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypa
 
 def translation(folder: Path, *settings: str) -> Translate:
     words = ["data.train=pairs.tsv", "data.valid=pairs.tsv", "data.test=pairs.tsv"]
-    return Translate(config.load("sort", [*words, f"data.directory={folder}", *settings]))
+    return Translate.learn(config.load("sort", [*words, f"data.directory={folder}", *settings]))
 
 
 def test_the_copy_is_of_one_state_of_data_tokenizer_and_settings(tmp_path, monkeypatch) -> None:
@@ -94,8 +94,8 @@ def test_a_line_with_too_many_tokens_is_named_or_counted(tmp_path: Path) -> None
     task.check_data()
     assert task.pairs("test") == [("a", "b")]
     assert len(task.examples("train")) == 1
-    assert "2 lines were left out" in task.notices()[0]
-    assert "the target has more tokens than data.max_length=8" in task.notices()[0]
+    assert "2 lines were left out" in task.warnings()[0]
+    assert "the target has more tokens than data.max_length=8" in task.warnings()[0]
 
 
 @given(seed=st.integers(0, 5), epoch=st.integers(0, 2), count=st.integers(1, 200))
@@ -157,7 +157,7 @@ def test_bad_lines_of_one_file_are_told_once(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"s{n}\tt\n" for n in range(99)) + "bad\n")
     task = translation(tmp_path, "data.held_out=0.2", "data.on_bad_line=skip")
     task.check_data()
-    assert len([one for one in task.notices() if "1 line was left out" in one]) == 1
+    assert len([one for one in task.warnings() if "1 line was left out" in one]) == 1
     assert [sum(report.left_out.values()) for report in check(task).values()] == [1, 0, 0]
 
 
@@ -191,7 +191,7 @@ def test_a_large_file_gives_a_part_of_its_lines_to_the_vocabulary(
     assert {f"s{n}" for n in range(0, 99, 3)} <= known
     assert not {f"s{n}" for n in range(1, 99, 3)} & known
     assert len(task.examples("train")) == 99
-    assert any("learned from one in 3 of its lines" in one for one in task.notices())
+    assert any("learned from one in 3 of its lines" in one for one in task.warnings())
     assert "it is learned from one line in 3\n" in tables.of_data(
         "train", "x", check(task)["train"]
     )

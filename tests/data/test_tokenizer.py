@@ -19,14 +19,14 @@ def test_a_word_that_looks_special_is_unknown_and_moves_no_id() -> None:
     assert tokenizer.tokens(range(4)) == SPECIAL
     assert tokenizer.encode(["<s> a </s> <pad>"]) == [[UNKNOWN, 4, UNKNOWN, UNKNOWN]]
     assert len(tokenizer.encode(["x<s>y"])[0]) == 1
-    assert tokenizer.unknown("a </s>") == "</s>"
+    assert tokenizer.first_unknown("a </s>") == "</s>"
 
 
 def test_unknown_words_are_named_and_shown() -> None:
     tokenizer = Tokenizer.train(["a b c"], vocab_size=6)
     assert len(tokenizer) == 6
-    assert tokenizer.unknown("a b") is None
-    assert tokenizer.unknown("a z c") == "z"
+    assert tokenizer.first_unknown("a b") is None
+    assert tokenizer.first_unknown("a z c") == "z"
     assert tokenizer.decode([4, 3]) == "a <unk>"
 
 
@@ -53,10 +53,10 @@ def test_characters_come_back_as_they_were(text: str) -> None:
 def test_capitals_are_read_as_small_letters_when_asked() -> None:
     tokenizer = Tokenizer.train(["Ab"], vocab_size=9, kind="chars", lowercase=True)
     assert tokenizer.encode(["AB"]) == tokenizer.encode(["ab"])
-    assert tokenizer.unknown("aBx") == "x"
+    assert tokenizer.first_unknown("aBx") == "x"
     assert tokenizer.normal("aB") == "ab"
     greek = Tokenizer.train(["ΛΟΓΟΣ"], vocab_size=9, lowercase=True)
-    assert greek.unknown("ΛΟΓΟΣ") is None
+    assert greek.first_unknown("ΛΟΓΟΣ") is None
 
 
 def test_the_normal_form_is_what_decoding_writes() -> None:
@@ -96,7 +96,7 @@ def test_bytes_know_every_text(text: str) -> None:
     tokenizer = Tokenizer.train(REAL, vocab_size=300, kind="bytes", normalize="none")
     (ids,) = tokenizer.encode([text])
     assert UNKNOWN not in ids
-    assert tokenizer.unknown(text) is None
+    assert tokenizer.first_unknown(text) is None
     assert tokenizer.decode(ids) == tokenizer.normal(text)
 
 
@@ -104,9 +104,9 @@ def test_unicode_is_brought_to_the_form_that_was_asked_for() -> None:
     composed, apart = "é", "e\u0301"
     for form, same in (("nfc", True), ("none", False)):
         tokenizer = Tokenizer.train([composed], vocab_size=9, kind="chars", normalize=form)
-        assert (tokenizer.unknown(apart) is None) == same
+        assert (tokenizer.first_unknown(apart) is None) == same
     wide = Tokenizer.train(["abc"], vocab_size=9, kind="chars", normalize="nfkc")
-    assert wide.unknown("ＡＢＣ".lower()) is None
+    assert wide.first_unknown("ＡＢＣ".lower()) is None
 
 
 def test_wordpiece_knows_the_rest_of_a_text_without_spaces() -> None:

@@ -15,6 +15,7 @@ from regard.runs.trainer import train
 from tests.conftest import TINY
 
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
+LENGTHS = torch.tensor([4, 2])
 TARGET = torch.tensor([[1, 5, 6], [1, 8, 0]])
 
 
@@ -27,9 +28,9 @@ def model(**options) -> AttentionSeq2Seq:
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_every_cell_and_attention_trains_every_weight(kind, attention, bidirectional) -> None:
     made = model(kind=kind, attention=attention, bidirectional=bidirectional, n_layers=2)
-    scores = made(SOURCE, TARGET)
-    assert scores.shape == (2, 3, 9)
-    scores.square().sum().backward()
+    logits = made(SOURCE, TARGET, source_lengths=LENGTHS)
+    assert logits.shape == (2, 3, 9)
+    logits.square().sum().backward()
     assert all(0 < p.grad.abs().sum() < torch.inf for p in made.parameters())
 
 
@@ -37,10 +38,24 @@ def test_every_cell_and_attention_trains_every_weight(kind, attention, bidirecti
 @pytest.mark.parametrize("attention", ["none", *KINDS])
 def test_what_attention_made_of_a_step_is_fed_to_the_next(kind: str, attention: str) -> None:
     made = model(kind=kind, attention=attention).eval()
-    state = made.start(SOURCE)
+    state = made.start(SOURCE, LENGTHS)
     fed = replace(state, fed=torch.randn_like(state.fed))
-    scores, others = (made.step(TARGET[:, 0], one)[0] for one in (state, fed))
-    assert scores.equal(others) == (attention == "none")
+    logits, others = (made.step(TARGET[:, 0], one)[0] for one in (state, fed))
+    assert logits.equal(others) == (attention == "none")
+
+
+@pytest.mark.parametrize("attention", ["none", "bahdanau"])
+def test_what_stands_past_a_source_length_changes_nothing(attention: str) -> None:
+    made = model(attention=attention, padding=None).eval()
+    other = torch.tensor([[4, 5, 6, 2], [7, 2, 8, 3]])
+    torch.testing.assert_close(
+        made(SOURCE, TARGET, source_lengths=LENGTHS), made(other, TARGET, source_lengths=LENGTHS)
+    )
+    states = (made.start(source, LENGTHS) for source in (SOURCE, other))
+    logits, others = (made.step(TARGET[:, 0], state)[0] for state in states)
+    torch.testing.assert_close(logits, others)
+    whole = made(SOURCE, TARGET)  # without lengths, all tokens are real, 0 among them
+    assert not torch.allclose(whole[1], made(SOURCE, TARGET, source_lengths=LENGTHS)[1])
 
 
 def test_ties_share_one_weight() -> None:
@@ -58,14 +73,18 @@ def test_without_teacher_forcing_the_decoder_reads_its_own_tokens() -> None:
     other = TARGET.clone()
     other[:, 1:] = 3  # what stands after <s> is not looked at
     made.train()
-    assert made(SOURCE, TARGET).equal(made(SOURCE, other))
+    assert made(SOURCE, TARGET, source_lengths=LENGTHS).equal(
+        made(SOURCE, other, source_lengths=LENGTHS)
+    )
     made.eval()  # scoring a given target always reads it
-    assert not made(SOURCE, TARGET).equal(made(SOURCE, other))
+    assert not made(SOURCE, TARGET, source_lengths=LENGTHS).equal(
+        made(SOURCE, other, source_lengths=LENGTHS)
+    )
 
 
 def test_a_trace_shows_gates_and_attention_over_time() -> None:
     made, trace = model(kind="lstm", n_layers=2).eval(), Trace()
-    made(SOURCE, TARGET, trace=trace)
+    made(SOURCE, TARGET, source_lengths=LENGTHS, trace=trace)
     assert trace["encoder.layers.1.backward"]["forget"].shape == (2, 4, 4)
     assert trace["decoder.layers.0.forward"]["input"].shape == (2, 3, 8)
     weights = trace.attention()["decoder.cross_attention"]

@@ -68,7 +68,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     for beam in (1, 5):
         found = beam_search(
             model,
-            source_batch(rows),
+            source_batch(rows).tokens,
             start=START,
             end=END,
             max_new_tokens=LONGEST + 1,

@@ -38,7 +38,7 @@ def test_an_old_run_predicts_what_it_did(path: Path) -> None:
     before = expected(path)
     lines = [prediction["input"] for prediction in before["predictions"]]
     assert run.predict(lines) == before["predict"]
-    options = {"beam": 2, "n_best": 2} if run.task.WRITES else {}
+    options = {"beam": 2, "n_best": 2} if run.task.generates else {}
     for prediction, earlier in zip(
         run.predictions(lines, decoding=options), before["predictions"], strict=True
     ):

@@ -60,7 +60,7 @@ def test_evaluation_takes_no_larger_batches_than_training(
     """So that memory which was enough at the start is enough; and if not, a sentence says so."""
     for size in ("train.batch_tokens=64", "train.batch_size=3"):
         settings = [one for one in TINY if "batch_tokens" not in one]
-        task = Translate(config.load("sort", [*settings, "train.batch_tokens=null", size]))
+        task = Translate.learn(config.load("sort", [*settings, "train.batch_tokens=null", size]))
         batches = [*task.batches_of("valid").epoch(0)]
         if "tokens" in size:
             assert max(batch.target_in.numel() for batch in batches) <= 64
@@ -83,7 +83,7 @@ def test_evaluation_takes_no_larger_batches_than_training(
 def test_looking_for_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     decayed = ["train.optimizer=adamw", "train.weight_decay=0.5"]  # by a step of any length
     resolved = config.load("sort", [*TINY, *decayed])
-    task = Translate(resolved)
+    task = Translate.learn(resolved)
     model = task.build_model()
     loop = _loop(resolved, task, model, make_engine())
     before = {name: part.clone() for name, part in model.state_dict().items()}

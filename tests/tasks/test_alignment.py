@@ -11,7 +11,7 @@ from regard.tasks import Translate
 
 def test_a_word_is_aligned_by_the_last_layer_but_one_while_it_is_written(monkeypatch) -> None:
     """Here that layer reads backwards; the others, and what is not written, look elsewhere."""
-    task = Translate(config.load("sort"))
+    task = Translate.learn(config.load("sort"))
     (source, output) = task.tokenizer.encode(["1 2 3 4", "9 8 7 6"])
     given = {}
 
@@ -29,6 +29,6 @@ def test_a_word_is_aligned_by_the_last_layer_but_one_while_it_is_written(monkeyp
 
     model = task.build_model()
     monkeypatch.setattr(model, "forward", reader)
-    (found,) = task._align(model, [source], [output], Engine())
+    (found,) = task._translator.align(model, [source], [output], Engine())
     assert given == {"read": [[*source, END]], "target": [[START, *output]]}
     assert found == [(0, 3), (1, 2), (2, 1), (3, 0)]

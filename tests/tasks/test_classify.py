@@ -59,8 +59,13 @@ def test_the_best_classes_come_with_their_chances(tmp_path: Path) -> None:
     made, _ = train(settings(labelled(tmp_path)), tmp_path / "run")
     (one,) = made.predictions(["a fine day"], decoding={"n_best": 2})
     assert sorted(one.outputs) == ["bad", "very good"]
-    assert one.scores == sorted(one.scores, reverse=True)
-    assert sum(one.scores) == pytest.approx(1.0)
+    assert one.probabilities == sorted(one.probabilities, reverse=True)
+    assert sum(one.probabilities) == pytest.approx(1.0)
+    assert one.as_json() == {
+        "input": "a fine day",
+        "outputs": one.outputs,
+        "scores": one.probabilities,
+    }
 
 
 def test_a_class_that_training_has_not_is_named_by_file_and_line(tmp_path: Path) -> None:
@@ -69,7 +74,7 @@ def test_a_class_that_training_has_not_is_named_by_file_and_line(tmp_path: Path)
         train(settings(folder), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     made, _ = train(settings(folder, "data.on_bad_line=skip"), tmp_path / "run")
-    assert any("valid.tsv: 1 line was left out" in notice for notice in made.notices())
+    assert any("valid.tsv: 1 line was left out" in notice for notice in made.warnings())
 
 
 def test_one_class_alone_is_refused(tmp_path: Path) -> None:
@@ -99,7 +104,7 @@ def test_broken_labels_are_refused(tmp_path: Path, text: str | None) -> None:
 def test_classes_are_not_taken_for_unknown_tokens(tmp_path: Path) -> None:
     text = "".join(f"w{n} w{n}\tclass {n}\n" for n in range(6))
     made, _ = train(settings(labelled(tmp_path, train=text, valid=text)), tmp_path / "run")
-    assert made.notices() == []
+    assert made.warnings() == []
     (one,) = made.predictions(["w1"], decoding={"n_best": 6})
     assert len(one.outputs) == 6
     with pytest.raises(UserError, match="n_best=7 is more than the 6 classes"):
@@ -114,7 +119,7 @@ def test_a_generator_of_other_classes_is_refused(tmp_path: Path) -> None:
 
 
 def test_epochs_of_a_curriculum_are_counted_as_they_grow() -> None:
-    task = Classify(
+    task = Classify.learn(
         config.load("parity", ["train.batch_tokens=640", "data.epoch_size=500", "train.epochs=20"])
     )
     batches = task.batches()

@@ -95,16 +95,17 @@ def test_an_empty_prompt_begins_a_line(settings, tmp_path: Path) -> None:
 
 def test_bits_are_counted_by_character_whatever_a_token_is(settings) -> None:
     for kind in ("chars", "words"):
-        task = LanguageModelling(settings(f"tokenizer.kind={kind}"))
+        task = LanguageModelling.learn(settings(f"tokenizer.kind={kind}"))
         model = task.build_model().eval()
-        examples, metrics = task.evaluate(model, "test", engine=run.make_engine(device="cpu"))
+        evaluation = task.evaluate(model, "test", engine=run.make_engine(device="cpu"))
+        examples, metrics = evaluation.examples, evaluation.metrics
         bits = metrics["loss"] / torch.log(torch.tensor(2.0)).item() * examples
         assert metrics["bits_per_char"] == pytest.approx(bits / len(TEXT), rel=1e-4)
     assert examples == len(TEXT.split()) + TEXT.count("\n")
 
 
-def test_the_state_is_carried_into_the_next_stretch_and_the_gradient_is_not(settings) -> None:
-    task = LanguageModelling(settings())
+def test_the_state_is_carried_into_the_next_chunk_and_the_gradient_is_not(settings) -> None:
+    task = LanguageModelling.learn(settings())
     model, carried = task.build_model(), {}
     first, second, *_ = task.batches().epoch(0)
     task.loss(model, first, carried)

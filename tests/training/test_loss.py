@@ -55,7 +55,7 @@ def test_one_batch_of_16_equals_4_batches_of_4(pieces: int, smoothing: float) ->
         train={"steps": 1, "batch_size": 16, "label_smoothing": smoothing},
         model={"dropout": 0.0, "d_model": 16, "d_ff": 32, "n_heads": 2},
     )
-    task = Translate(config)
+    task = Translate.learn(config)
     digits = torch.randint(4, 14, (16, 20)).tolist()
     rows = [row[: 2 + i] for i, row in enumerate(digits)]
 

@@ -92,7 +92,7 @@ def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
             train={"steps": 1, "batch_size": 2, "label_smoothing": 0.1, "r_drop": alpha},
             model={"kind": kind, "dropout": dropout, "d_model": 16, "d_ff": 32, "n_heads": 2},
         )
-        task = Translate(config)
+        task = Translate.learn(config)
         sums = task.loss(task.build_model().train(), batch, {})
         assert sums.tokens == batch.tokens
         return sums.loss.item()

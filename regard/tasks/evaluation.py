@@ -1,0 +1,21 @@
+"""Evaluation: what `evaluate` returns, one object for every task."""
+
+from dataclasses import dataclass, field
+
+from regard.metrics.analysis import Translated
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a model does on a split."""
+
+    examples: int
+    """How many examples there are."""
+    metrics: dict[str, float]
+    """By name; `regard.config.METRICS` says what each is."""
+    outputs: list[Translated] = field(default_factory=list)
+    """Every source, target and generated output, to be looked into; empty if none was generated."""
+    warnings: list[str] = field(default_factory=list)
+    """One sentence on each thing that could not be read or finished."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    """How metrics were computed, where a value cannot be compared without knowing it."""
