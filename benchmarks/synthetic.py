@@ -43,7 +43,7 @@ def main() -> None:
                 [
                     recipe,
                     str(seed),
-                    str(resolved.train.steps),
+                    str(resolved.training.steps),
                     f"**{total / len(pairs):.4f}**",
                     *(f"{sum(marks)} of {len(marks)}" for marks in right.values()),
                 ]

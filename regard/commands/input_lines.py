@@ -1,4 +1,4 @@
-"""Lines to predict, as they arrive: many together where many are there, one where one is."""
+"""Lines to predict, as they arrive: in large chunks from a file, one by one from a person."""
 
 import itertools
 import os
@@ -11,17 +11,17 @@ from typing import Any
 from regard.data.lines import numbered_lines, read_lines
 
 TOGETHER = 1024
-"""Lines that are predicted at a time, at most: those of like length among them go together."""
+"""At most this many lines are predicted at a time; those of similar length share a batch."""
 
 CHUNK = 1 << 16
+"""Bytes read at a time from a stream."""
 
 
 def arriving(file: Path | None) -> Iterator[tuple[str, list[str]]]:
-    """What the input is called, and some of its lines; standard input if no file is given.
+    """The name of the input and a chunk of its lines, again and again; no file: standard input.
 
-    What is not UTF-8 is marked in them, for whoever reads them to refuse.
-    A program that writes one line and waits for the answer gets it: lines are not held back for
-    others that may follow.
+    What is not UTF-8 is marked in the lines, and refused where they are read. A program that sends
+    one line and waits for its output gets it: lines are not held back for later ones.
     """
     if file is None:
         yield from _as_it_comes("standard input", sys.stdin.buffer)

@@ -37,11 +37,11 @@ def of_recipes(recipes: dict[str, "About"]) -> str:
     return table(("recipe", "what it learns", "expected", "training"), rows)
 
 
-def of_scores(metrics: dict[str, float | str]) -> str:
-    """Scores, and the signatures of some."""
+def of_metrics(metrics: dict[str, float | str]) -> str:
+    """Metrics, and the signatures of some."""
     from regard.config.metrics import shown
 
-    rows = [(name, shown(name, score)) for name, score in metrics.items()]
+    rows = [(name, shown(name, value)) for name, value in metrics.items()]
     return table(("metric", "score"), rows)
 
 
@@ -101,17 +101,17 @@ def histogram(lengths: dict[int, int], *, bars: int = 10) -> list[tuple[str, int
     ]
 
 
-def of_analysis(found: "Analysis") -> str:
+def of_analysis(analysis: "Analysis") -> str:
     """Where translations are weak."""
     lines = [
-        table(("", "where it is weak"), found.summary_rows()),
+        table(("", "where it is weak"), analysis.summary_rows()),
         "",
-        table(("words of the source", "sentences", "BLEU", "length ratio"), found.length_rows()),
+        table(("words of the source", "sentences", "BLEU", "length ratio"), analysis.length_rows()),
         "",
         "The worst, by chrF:",
     ]
-    for score, one in found.worst[:WORST_SHOWN]:
-        lines.append(f"  {score:5.1f}  source     {one.source}")
-        lines.append(f"         reference  {one.target}")
-        lines.append(f"         output     {one.output}")
+    for chrf, pair in analysis.worst[:WORST_SHOWN]:
+        lines.append(f"  {chrf:5.1f}  source     {pair.source}")
+        lines.append(f"         reference  {pair.target}")
+        lines.append(f"         output     {pair.output}")
     return "\n".join(lines)

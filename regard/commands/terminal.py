@@ -13,14 +13,14 @@ from regard.system.errors import UserError
 
 
 def tell(text: str) -> None:
-    """Say something to the person, if one is there, beside what goes to standard output."""
+    """Print a message to the person, on standard error."""
     if sys.stderr is not None:
         with contextlib.suppress(BrokenPipeError):
             print(text, file=sys.stderr)
 
 
 def resume_command(arguments: list[str]) -> str:
-    """What to write in a shell to go on with the training that these arguments began."""
+    """The shell command that continues the training that these arguments began."""
     import shlex
 
     return shlex.join(["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])])
@@ -28,9 +28,9 @@ def resume_command(arguments: list[str]) -> str:
 
 @contextlib.contextmanager
 def progress(total: int | None = None) -> Iterator[None]:
-    """A bar on standard error, if that is a terminal, from the first lines that are written on.
+    """A progress bar on standard error, if that is a terminal, from the first outputs on.
 
-    total: how many there will be, where it is more than are written at a time.
+    total: how many lines there will be, if they are generated in several chunks.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield
@@ -46,21 +46,21 @@ def progress(total: int | None = None) -> Iterator[None]:
         BarColumn(),
         TimeRemainingColumn(),
         console=console,
-        redirect_stdout=False,  # what is written goes where it was sent, not above the bar
+        redirect_stdout=False,  # outputs go where they were sent, not above the bar
         redirect_stderr=False,
     )
     lines: list[Any] = []
 
-    def told(done: int, at_a_time: int) -> None:
+    def advance(done: int, at_a_time: int) -> None:
         if not lines:
             lines.append(bar.add_task("", total=total or at_a_time))
             bar.start()
         bar.advance(lines[0], done)
 
-    before = listener.set(told)
+    before = listener.set(advance)
     try:
         yield
-        if lines:  # empty lines need not be written
+        if lines:  # nothing is generated for empty lines
             bar.update(lines[0], completed=bar.tasks[0].total)
     finally:
         listener.reset(before)
@@ -68,7 +68,7 @@ def progress(total: int | None = None) -> Iterator[None]:
 
 
 def progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
-    """The same for a file's lines, unless it would stand between outputs that are on the screen."""
+    """The same for the lines of a file, unless the outputs go to the screen too."""
     if file is None or not file.is_file() or sys.stdout is None or sys.stdout.isatty():
         return contextlib.nullcontext()
     from regard.data.lines import count_lines
@@ -77,13 +77,13 @@ def progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One object on standard output; what is no number in it is null, for JSON has no NaN."""
+    """One object on standard output; NaN and infinities become null, for JSON has neither."""
     plain = json.loads(json.dumps(value), parse_constant=lambda name: None)
     print(json.dumps(plain, ensure_ascii=False))
 
 
 def print_at_once(lines: Iterable[str]) -> None:
-    """Write lines and hold none back."""
+    """Print lines and flush them."""
     try:
         for line in lines:
             print(line)

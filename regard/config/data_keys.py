@@ -5,27 +5,27 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from regard.config.section import Section
+from regard.system.errors import UserError
 
 
 class Data(Section):
     """Where the examples come from."""
 
     train: str = Field(
-        "sort",
-        min_length=1,
-        description="a generator's name, or a file: of pairs, or of text for lm",
+        "",
+        description="a generator's name, or a file: of pairs, or of text for lm; needed to train",
     )
-    valid: str = Field("sort", min_length=1, description="the same, to choose the best weights by")
-    test: str = Field("sort", min_length=1, description="the same, to evaluate on")
-    directory: str = Field("", description="where the files are; --data sets it")
+    valid: str = Field("", description="the same, to choose the best weights by")
+    test: str = Field("", description="the same, to evaluate on")
+    directory: str = Field("", description="directory of the files; --data sets it")
     source: str = Field(
         "",
-        description="the source's column, by name or number (the first is 1), or the end of its "
-        "file's name, as en of train.en; for the generator numbers, its language",
+        description="the source's column, by name or number (the first is 1), or the extension of "
+        "its file, as en of train.en; for the generator numbers, its language",
     )
-    target: str = Field("", description="the same of the target")
+    target: str = Field("", description="the same for the target")
     source_language: str = Field(
-        "", description="what the source is written in, where data.source does not say"
+        "", description="language of the source, if data.source does not say"
     )
     text: str = Field("", description="the column of the text to classify, by name or number")
     label: str = Field("", description="the column of its class")
@@ -44,45 +44,45 @@ class Data(Section):
         20,
         ge=1,
         le=100_000,
-        description="the most tokens a line may have, on either side; for lm, in a chunk",
+        description="the most tokens of a line, on either side; for lm, the tokens of a chunk",
     )
     on_bad_line: Literal["error", "skip"] = Field(
         "error",
-        description="a line that cannot be used: stop and name it, or leave it out and count it",
+        description="what to do with an unusable line: stop and name it, or skip and count it",
     )
     scores: Literal["exact", "pronunciation", "translation"] = Field(
         "exact",
-        description="what outputs are scored by: exact_match; wer and per, as pronunciations are; "
-        "bleu, bleu_lc (capitals or not), chrf and ter",
+        description="metrics of the outputs: exact_match; wer and per, as for pronunciations; "
+        "bleu, bleu_lc (without case), chrf and ter",
     )
     target_language: str = Field(
         "",
-        description="what the target is written in, such as zh, by which BLEU cuts it into words; "
+        description="language of the target, such as zh, by which BLEU splits words; "
         "data.target if not given",
     )
     epoch_size: int = Field(
-        10_000, ge=1, le=10**8, description="examples of an epoch, where a generator makes them"
+        10_000, ge=1, le=10**8, description="examples per epoch, if a generator makes them"
     )
     curriculum: int = Field(
         0, ge=0, le=10**6, description="epochs over which parity's sequences grow to max_length"
     )
     fresh: bool = Field(True, description="a generator makes new examples every epoch")
     split_seed: int = Field(
-        0, ge=0, lt=2**63, description="random seed that decides which examples are held out"
+        0, ge=0, lt=2**63, description="random seed of the split into train, valid and test"
     )
     held_out: float = Field(
         0.0,
         ge=0,
         lt=0.5,
-        description="the share of the training file's sources for valid, and as many for test, "
-        "where those name the same file",
+        description="fraction of the training file's sources for valid, and as many for test, "
+        "if those name the same file",
     )
 
     @model_validator(mode="after")
     def _one_file_to_split(self) -> "Data":
         if self.held_out and self.train not in (self.valid, self.test):
             raise ValueError(
-                f"held_out={self.held_out} is of the file that train names, and neither valid nor "
+                f"held_out={self.held_out} splits the file that train names, and neither valid nor "
                 f"test names the same"
             )
         return self
@@ -96,11 +96,16 @@ class Data(Section):
             )
         return self
 
+    def require(self, split: Literal["train", "valid", "test"]) -> None:
+        """Refuse a split that has no name, as in a run that was not trained here."""
+        if not getattr(self, split):
+            raise UserError(f"This run has no data.{split}: name it with -s data.{split}=FILE.")
+
     @property
     def languages(self) -> tuple[str, str]:
         """Of the source and of the target; nothing, where only a column's number is known."""
         columns = (self.source.rpartition(".")[2], self.target.rpartition(".")[2])
-        source, target = ("" if one.isdecimal() else one for one in columns)
+        source, target = ("" if column.isdecimal() else column for column in columns)
         return self.source_language or source, self.target_language or target
 
 
@@ -112,29 +117,27 @@ class Tokenization(Section):
 
     kind: TokenKind = Field(
         "words",
-        description="what a token is: what stands between spaces, a character, or a piece of a "
-        "word (bytes: pieces of bytes, where nothing is unknown)",
+        description="what a token is: a word between spaces, a character, or a subword "
+        "(bytes: subwords of bytes, so that nothing is unknown)",
     )
-    target_kind: TokenKind | None = Field(
-        None, description="the same for the target, where it is another"
-    )
+    target_kind: TokenKind | None = Field(None, description="the same for the target, if different")
     joint: bool = Field(True, description="one vocabulary for source and target")
-    lowercase: bool = Field(False, description="read capitals as small letters")
+    lowercase: bool = Field(False, description="convert text to lower case")
     normalize: Literal["none", "nfc", "nfkc"] = Field(
-        "nfc", description="the Unicode form that texts are brought to before all else"
+        "nfc", description="Unicode normalization of all text"
     )
     vocab_size: int = Field(
         32_000,
         ge=5,
         le=10_000_000,
-        description="the most tokens to keep, the 4 special ones among them",
+        description="the largest vocabulary, with the 4 special tokens",
     )
 
     dropout: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="how often a merge of bpe is left out in training, anew each epoch",
+        description="BPE-dropout: probability of skipping a merge in training, anew each epoch",
     )
 
     @property
@@ -144,7 +147,7 @@ class Tokenization(Section):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What tokenizers of both sides are made with."""
+        """The options that the tokenizers of both sides are learned with."""
         return self.model_dump(include={"vocab_size", "lowercase", "normalize"})
 
     @model_validator(mode="after")

@@ -9,9 +9,8 @@ from regard.config.metrics import OUTPUT_METRICS, TASK_METRICS
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
-
-SCHEMA = 1
-"""The version of this layout; a run made by a newer one is refused."""
+from regard.system.errors import UserError
+from regard.system.schema import SCHEMA
 
 
 class About(Section):
@@ -21,6 +20,11 @@ class About(Section):
     expected: dict[str, float] = Field({}, description="the score to expect, by metric")
     minutes: float = Field(0.0, ge=0, description="how long training takes on one or two CPU cores")
 
+
+MISSING_TRAIN = (
+    "the key 'train' is missing: it says how to train, as in "
+    "-s train.steps=1000 -s train.batch_size=32."
+)
 
 KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),
@@ -33,7 +37,7 @@ KINDS = {
 class Config(Section):
     """Everything that decides what a run does."""
 
-    schema_version: int = Field(SCHEMA, ge=1, le=SCHEMA, description="the layout of this file")
+    schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
     task: Literal["translate", "classify", "lm"] = Field(
         "translate",
         description="any sequence to sequence, a class for a text, or the next token of a text",
@@ -43,11 +47,34 @@ class Config(Section):
     seed: int = Field(
         1, ge=0, lt=2**63, description="random seed for weights, data order and dropout"
     )
+    init: str = Field(
+        "",
+        description="the run whose weights training begins with, and which parts of it, as "
+        "runs/a:encoder; --init sets it",
+    )
     data: Data = Data()
     tokenizer: Tokenization = Tokenization()
     model: Model = Model()
-    train: Train
+    train: Train | None = None
     decode: Decode = Decode()
+
+    @property
+    def training(self) -> Train:
+        """The section `train` of a run that is trained; an imported run may have none."""
+        if self.train is None:
+            raise UserError(f"{self.recipe or 'The configuration'}: {MISSING_TRAIN}")
+        return self.train
+
+    def require_training(self, *, where: str) -> None:
+        """Refuse to train where the configuration does not say how, or on what."""
+        if self.train is None:
+            raise UserError(f"{where}: {MISSING_TRAIN}")
+        for split in ("train", "valid", "test"):
+            if not getattr(self.data, split):
+                raise UserError(
+                    f"{where}: the key 'data.{split}' is missing: name a file or a generator, as "
+                    f"in -s data.{split}=FILE."
+                )
 
     @model_validator(mode="after")
     def _fits_the_task(self) -> "Config":
@@ -57,19 +84,25 @@ class Config(Section):
                 f"it may be {listed(KINDS[self.task])}"
             )
         if self.task == "lm" and self.data.held_out:
-            raise ValueError("data.held_out splits pairs of texts; lm reads a file for each part")
-        if self.task != "translate" and self.train.r_drop:
-            raise ValueError(f"train.r_drop is for task=translate, and this is {self.task}")
-        if self.task == "lm" and self.train.shares > 1:
-            raise ValueError(
-                f"train.shares={self.train.shares}: lm carries a state from batch to batch, so its "
-                f"rows cannot be parted; leave it at 1"
-            )
+            raise ValueError("data.held_out splits pairs of texts; lm reads one file per split")
         halved = self.model.kind != "transformer" and self.model.bidirectional
         if halved and self.task != "lm" and self.model.d_model % 2:
             raise ValueError(
                 f"model.d_model={self.model.d_model} is odd: a bidirectional encoder gives half of "
                 f"it to each direction"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _training_fits_the_task(self) -> "Config":
+        if self.train is None:
+            return self
+        if self.task != "translate" and self.train.r_drop:
+            raise ValueError(f"train.r_drop is for task=translate, and this is {self.task}")
+        if self.task == "lm" and self.train.shares > 1:
+            raise ValueError(
+                f"train.shares={self.train.shares}: lm carries a state from batch to batch, so its "
+                f"rows cannot be split; leave it at 1"
             )
         metrics = TASK_METRICS[self.task]
         if self.task == "translate":

@@ -8,8 +8,11 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from regard.config.keys import SCHEMA, Config
+from regard.config.keys import Config
+from regard.config.migration import migrate
+from regard.config.section import section_type
 from regard.system.errors import UserError
+from regard.system.schema import SCHEMA
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
@@ -20,7 +23,7 @@ def recipes() -> dict[str, Path]:
 
 
 def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
-    """The configuration of a built-in recipe or a YAML file, with `key=value` overrides."""
+    """The configuration of a recipe or a YAML file to train, with `key=value` overrides."""
     known = recipes()
     is_file = recipe.endswith((".yaml", ".yml"))
     if not is_file and recipe not in known:
@@ -31,9 +34,12 @@ def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
     path = Path(recipe) if is_file else known[recipe]
     values = read_yaml(path)
     values.setdefault("recipe", path.stem)
-    for override in overrides:
-        _set(values, override)
-    return validate(values, where=str(path) if is_file else f"recipe {recipe}")
+    for setting in overrides:
+        _set(values, setting)
+    where = str(path) if is_file else f"recipe {recipe}"
+    config = validate(values, where=where)
+    config.require_training(where=where)
+    return config
 
 
 def read_text(path: Path) -> str:
@@ -88,8 +94,8 @@ def _parse(text: str) -> Any:
 def override(config: Config, overrides: Iterable[str], *, where: str) -> Config:
     """A configuration with `key=value` overrides."""
     values = config.model_dump()
-    for one in overrides:
-        _set(values, one)
+    for setting in overrides:
+        _set(values, setting)
     return validate(values, where=where)
 
 
@@ -102,7 +108,7 @@ def validate(values: dict[str, Any], *, where: str) -> Config:
             f"Install the newer version to open it."
         )
     try:
-        return Config.model_validate(values)
+        return Config.model_validate(migrate(values))
     except ValidationError as error:
         raise UserError(f"{where}: {_first_fault(error)}") from None
 
@@ -112,7 +118,7 @@ def dump(config: Config) -> str:
     return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True)
 
 
-def differences(one: Config, other: Config) -> list[str]:
+def differences(first: Config, second: Config) -> list[str]:
     """The keys, as section.key, in which two configurations differ; `about` aside."""
 
     def leaves(config: Config) -> dict[str, Any]:
@@ -122,8 +128,8 @@ def differences(one: Config, other: Config) -> list[str]:
             for key, value in (values if isinstance(values, dict) else {section: values}).items()
         }
 
-    first, second = leaves(one), leaves(other)
-    return [key for key in first if first[key] != second[key]]
+    before, after = leaves(first), leaves(second)
+    return [key for key in before | after if before.get(key) != after.get(key)]
 
 
 def describe() -> list[tuple[str, str, str, str]]:
@@ -131,23 +137,25 @@ def describe() -> list[tuple[str, str, str, str]]:
 
     def rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
         for name, field in section.model_fields.items():
-            kind = field.annotation
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from rows(kind, f"{name}.")
-            else:
-                default = "" if field.default in (None, "") else str(field.default)
-                yield f"{prefix}{name}", _choices(kind), default, field.description or ""
+            inner = section_type(field.annotation)
+            if inner is not None:
+                yield from rows(inner, f"{name}.")
+                continue
+            default = "" if field.default in (None, "") else str(field.default)
+            choices = _choices(field.annotation)
+            yield f"{prefix}{name}", choices, default, field.description or ""
 
     return [row for row in rows(Config, "") if not row[0].startswith("about.")]
 
 
 def _choices(kind: Any) -> str:
     """A type as a person reads it: its choices, or the kind of value."""
-    options = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
-    if options is not None:
-        return " | ".join(map(str, get_args(options)))
+    kinds = (kind, *get_args(kind))
+    literal = next((option for option in kinds if get_origin(option) is Literal), None)
+    if literal is not None:
+        return " | ".join(map(str, get_args(literal)))
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    return next(names[one] for one in (kind, *get_args(kind)) if one in names)
+    return next(names[option] for option in kinds if option in names)
 
 
 def _set(values: dict[str, Any], override: str) -> None:
@@ -164,7 +172,9 @@ def _set(values: dict[str, Any], override: str) -> None:
     *sections, name = key.strip().split(".")
     place = values
     for section in sections:
-        inner = place.setdefault(section, {})
+        inner = place.get(section)
+        if inner is None:  # absent, or null in the file of a run that was not trained
+            inner = place[section] = {}
         if not isinstance(inner, dict):
             raise UserError(f"-s {override}: {section} is not a section.")
         place = inner
@@ -185,7 +195,7 @@ def _first_fault(error: ValidationError) -> str:
         *sections, name = [str(part) for part in fault["loc"]]
         section: type[BaseModel] = Config
         for part in sections:
-            section = section.model_fields[part].annotation  # type: ignore[assignment]
+            section = section_type(section.model_fields[part].annotation) or section
         known = list(section.model_fields)
         return f"unknown key {key!r}{_did_you_mean(name, known)}. Known here: {', '.join(known)}."
     if fault["type"] == "missing":
@@ -208,11 +218,11 @@ def _short(value: Any) -> str:
 
 def _field_type(key: str) -> Any:
     """What a key's value must be; nothing, if there is no such key."""
-    section: Any = Config
+    kind: Any = Config
     for part in key.split("."):
-        fields = getattr(section, "model_fields", {})
-        section = fields[part].annotation if part in fields else None
-    return section
+        fields = getattr(section_type(kind), "model_fields", {})
+        kind = fields[part].annotation if part in fields else None
+    return kind
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

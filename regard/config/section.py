@@ -12,6 +12,14 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
+def section_type(annotation: Any) -> type[BaseModel] | None:
+    """The group of keys that a field holds, optional or not; None for a plain value."""
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None
+
+
 class Section(BaseModel):
     """A group of keys."""
 

@@ -13,6 +13,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10)
     options = parser.parse_args()
     run = load(options.run)
+    run.config.data.require("test")
     pairs = run.task.pairs("test")[: options.count]
     predictions = run.predict([source for source, _ in pairs])
     width = max(len(source) for source, _ in pairs)

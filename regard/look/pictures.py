@@ -48,13 +48,13 @@ def draw(run: Run) -> list[Path]:
     """curves.png of a run; of one example attention.png if it attends, gates.png if it recurs."""
     example = run.task.example(_drawable)
     with plt.rc_context(STYLE):
-        found = [_save(curves(run.metrics()), run.path / "curves.png")]
+        paths = [_save(curves(run.metrics()), run.path / "curves.png")]
         trace = Trace() if example is None else run.trace(example)
         if trace.attention():
-            found.append(_save(attention(trace), run.path / "attention.png"))
+            paths.append(_save(attention(trace), run.path / "attention.png"))
         if recurrent_paths(trace):
-            found.append(_save(gates(trace), run.path / "gates.png"))
-    return found
+            paths.append(_save(gates(trace), run.path / "gates.png"))
+    return paths
 
 
 def _drawable(text: str) -> bool:
@@ -91,13 +91,13 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
 
 
 def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
-    """A square a head, and one for their mean: who (down) looks at whom (across).
+    """One square per head, and one for their mean: who (down) looks at whom (across).
 
     paths: which parts to show; all that attend if not given. Where a decoder reads the source, a
-    frame marks the cells in which the token that is written is the token that is read.
+    frame marks the cells in which the generated token is the token that is read.
     """
-    found = trace.attention()
-    parts = [(path, found[path]) for path in paths or found]
+    attending = trace.attention()
+    parts = [(path, attending[path]) for path in paths or attending]
     heads = parts[0][1].size(1)
     longest = max(len(tokens) for tokens in trace.tokens.values())
     side = 0.17 * longest + 0.9
@@ -140,12 +140,12 @@ def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
 
 
 def recurrent_paths(trace: Trace) -> list[str]:
-    """The parts that carry a state through time: a layer and a direction each."""
+    """The parts that carry a state through time: one per layer and direction."""
     return [path for path in trace if path.endswith((".forward", ".backward"))]
 
 
 def gates(trace: Trace) -> Figure:
-    """What every gate and the state did at every step: a row a layer, a square a gate.
+    """What every gate and the state did at every step: one row per layer, one square per gate.
 
     Across: the tokens, in the order of the text. Down: the units. Gates lie between 0 (shut) and 1
     (open); what may be negative, such as the state, between −1 and 1.

@@ -37,7 +37,7 @@ img {{ max-width: 100%; }}
 
 
 def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = None) -> Path:
-    """The report of a run: the scores of an evaluation, and what stands behind them."""
+    """The report of a run: the metrics of an evaluation, and what stands behind them."""
     parts = [
         f"<p>{result['examples']:,} examples of {html.escape(result['split'])}.</p>",
         _table(
@@ -60,7 +60,9 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
 
 
 def _analysis(analysis: Analysis) -> list[str]:
-    worst = [(f"{score:.1f}", one.source, one.target, one.output) for score, one in analysis.worst]
+    worst = [
+        (f"{chrf:.1f}", pair.source, pair.target, pair.output) for chrf, pair in analysis.worst
+    ]
     return [
         "<h2>Where it is weak</h2>",
         _table(("", ""), analysis.summary_rows()),
@@ -77,13 +79,13 @@ def bars_by_length(analysis: Analysis) -> Figure:
     """BLEU of short and of long sentences, and how long their translations are."""
     with plt.rc_context(STYLE):
         figure, (scores, ratios) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
-        labels = [one.words for one in analysis.by_length]
+        labels = [group.words for group in analysis.by_length]
         places = range(len(labels))
-        scores.bar(places, [one.bleu for one in analysis.by_length], color=VALID)
+        scores.bar(places, [group.bleu for group in analysis.by_length], color=VALID)
         scores.set_title("BLEU")
-        ratios.bar(places, [one.length_ratio for one in analysis.by_length], color=SOFT)
+        ratios.bar(places, [group.length_ratio for group in analysis.by_length], color=SOFT)
         ratios.axhline(1, color=INK, linewidth=0.8)
-        ratios.set_title("words written for each of the reference")
+        ratios.set_title("words generated per word of the reference")
         for axes in (scores, ratios):
             axes.set_xticks(places, labels)
             axes.set_xlabel("words of the source")

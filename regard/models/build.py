@@ -81,7 +81,7 @@ def encoder_decoder(
         *vocabs,
         attention=model.attention,
         bidirectional=model.bidirectional,
-        teacher_forcing=config.train.teacher_forcing,
+        teacher_forcing=config.train.teacher_forcing if config.train else 1.0,
         tie_embeddings=model.tie_embeddings,
         padding=padding,
         **_recurrent(model),

@@ -49,10 +49,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     log = path / "metrics.jsonl"
     if not log.exists():
         return []
-    found = []
+    lines = []
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):
             value = json.loads(line)
             if isinstance(value, dict) and {"step", "lr", "train", "valid"} <= value.keys():
-                found.append(value)
-    return found
+                lines.append(value)
+    return lines

@@ -1,28 +1,27 @@
 """Train: from a configuration to a run directory, in one go or resumed."""
 
 import contextlib
-import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 from torch import nn
 
 from regard import config as configuration
 from regard.config import Config
-from regard.runs.directory import is_run, open_task, read_config, read_metrics
+from regard.runs.creating import create, refuse_to_overwrite
+from regard.runs.directory import open_task
+from regard.runs.initial_weights import InitialWeights
+from regard.runs.lock import locked
+from regard.runs.resuming import check_resumed, drop_metrics_after, restore, warn_of_schedule
 from regard.runs.run import Run
 from regard.system.engine import Engine, make_engine
-from regard.system.errors import UserError
-from regard.system.files import saying_what_failed, write_text, writing
+from regard.system.files import write_text, writing
 from regard.system.memory import keep_freed_memory
 from regard.system.tensors import read_weights, weights, write_tensors
 from regard.tasks import TASKS, Task
 from regard.training.averages import MovingAverage, Snapshots
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
-from regard.training.checkpoint import load_checkpoint
 from regard.training.gradients import make_gradients
 from regard.training.groups import describe_groups, freeze
 from regard.training.loop import Loop, Progress, Stop
@@ -30,82 +29,90 @@ from regard.training.optimisers import make_optimiser
 from regard.training.progress import ShowProgress
 from regard.training.schedules import make_schedule
 
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]
-
-MAY_CHANGE_ON_RESUME = {
-    "data.directory",
-    "train.steps",
-    "train.epochs",
-    "train.eval_every",
-    "train.save_every",
-    "train.keep",
-    "train.patience",
-}
-ENDING = ("cosine", "linear")
-"""Schedules whose every step depends on the last one's number."""
-
 
 def train(
     config: Config,
     out: str | Path,
     *,
     resume: bool = False,
+    init: str | Path | None = None,
     engine: Engine | None = None,
-    told: Callable[[str], None] = print,
+    say: Callable[[str], None] = print,
 ) -> tuple[Run, Stop | None]:
     """Train into a run directory; the run, and why it stopped early if it did.
 
-    told: what there is to say on the way, a sentence at a time.
+    resume: continue the run in that directory from its newest checkpoint.
+    init: another run whose weights to begin with, or parts of it: "runs/a:encoder,decoder".
+    say: is given the messages on the way, one sentence at a time.
     """
     out = Path(out)
     engine = engine or make_engine()
     keep_freed_memory()
+    config.require_training(where=str(out) if resume else config.recipe or "The configuration")
     with contextlib.ExitStack() as held:
         if resume:
-            began = _check_resumed(config, out)
-            held.enter_context(alone_in(out))
-            task = open_task(config, out)
+            began = check_resumed(config, out)
+            held.enter_context(locked(out))
+            task, initial = open_task(config, out), None
         else:
-            _refuse_to_overwrite(out)
-            task = TASKS[config.task].learn(config)
+            refuse_to_overwrite(out)
+            config, task, initial = _new_task(config, init)
         task.check_data()
         for sentence in task.warnings():
-            told(sentence)
-        model = task.build_model().to(engine.device)
+            say(sentence)
+        model = task.build_model()
+        if initial is not None:
+            initial.copy_to(model, task, say=say)
+        model = model.to(engine.device)
         loop = _loop(config, task, model, engine)
-        checkpoints = SaveCheckpoints(
-            out / "checkpoints",
-            config.train.save_every,
-            config.train.keep,
-            metadata=task.identity,
-            average=MovingAverage(model, config.train.ema) if config.train.ema else None,
-        )
-        groups = describe_groups(model, config.train.lr_scales)
+        checkpoints = _checkpoints(config, task, model, out)
+        groups = describe_groups(model, config.training.lr_scales)
         if groups is not None:
-            told(groups)
-        if config.train.shares > 1 and not engine.shares_out:
-            told(
-                f"train.shares={config.train.shares} is for a CPU without --compile: batches stay "
-                f"whole here, and dropout draws other numbers than it would there."
+            say(groups)
+        if config.training.shares > 1 and not engine.shares_out:
+            say(
+                f"train.shares={config.training.shares} is for a CPU without --compile: batches "
+                f"stay whole here, and dropout samples other numbers than it would there."
             )
         loop.probe()  # before anything is written
         if resume:
-            _take_up(loop, checkpoints, told)
-            _tell_of_schedule(began, config, told)
+            restore(loop, checkpoints, say)
+            warn_of_schedule(began, config, say)
             write_text(out / "config.yaml", configuration.dump(config))
-            _forget_after(out, loop.progress.step)
+            drop_metrics_after(out, loop.progress.step)
         else:
-            _create(out, config, task, loop, checkpoints)
-            held.enter_context(alone_in(out))
+            create(out, config, task, loop=loop, checkpoints=checkpoints)
+            held.enter_context(locked(out))
         return _run_loop(Run(out, config, task, model, engine), loop, checkpoints), loop.stop
+
+
+def _new_task(
+    config: Config, init: str | Path | None
+) -> tuple[Config, Task, InitialWeights | None]:
+    """The task of a new run, with tokenizers of its own or of the run whose weights it takes."""
+    if init is not None:
+        config = config.model_copy(update={"init": str(init)})
+    if not config.init:
+        return config, TASKS[config.task].learn(config), None
+    initial = InitialWeights.read(config.init)
+    config, task = initial.make_task(config)
+    return config, task, initial
+
+
+def _checkpoints(config: Config, task: Task, model: nn.Module, out: Path) -> SaveCheckpoints:
+    settings = config.training
+    return SaveCheckpoints(
+        out / "checkpoints",
+        settings.save_every,
+        settings.keep,
+        metadata=task.identity,
+        average=MovingAverage(model, settings.ema) if settings.ema else None,
+    )
 
 
 def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
     """The loop that the configuration asks for, at its first step."""
-    settings = config.train
+    settings = config.training
     freeze(model, settings.frozen)
     steps = settings.steps or task.steps(
         epochs=settings.epochs or 1, accumulate=settings.accumulate
@@ -138,7 +145,7 @@ def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
 
 def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     """Train, with all that happens beside it; the run ends with its best weights."""
-    settings, best = run.config.train, run.path / "model.safetensors"
+    settings, best = run.config.training, run.path / "model.safetensors"
 
     def scores() -> dict[str, float]:
         return run.task.evaluate(
@@ -182,107 +189,3 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     read_weights(best, run.model, metadata=run.task.identity)
     run.model.eval()
     return run
-
-
-@contextlib.contextmanager
-def alone_in(out: Path) -> Iterator[None]:
-    """Hold a run directory, so that two processes do not train into it at once."""
-    if fcntl is None:  # no such locks on this system
-        yield
-        return
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise UserError(f"{out} is being trained by another process.") from None
-    finally:
-        os.close(descriptor)
-
-
-def _take_up(loop: Loop, checkpoints: SaveCheckpoints, told: Callable[[str], None]) -> None:
-    """Go on from the newest checkpoint, if it is still the same data; say what else is new."""
-    found, beside = load_checkpoint(
-        checkpoints.directory,
-        model=loop.model,
-        optimiser=loop.optimiser,
-        metadata=checkpoints.metadata,
-    )
-    try:
-        progress = Progress(**found)
-    except TypeError:
-        raise UserError(f"{checkpoints.directory}: progress.json is not of this version.") from None
-    if progress.data != loop.progress.data:
-        raise UserError(
-            "The training data is not what this run began with: its file has changed. Put it back, "
-            "or train into another --out."
-        )
-    if progress.step > loop.steps:
-        raise UserError(
-            f"This run is at step {progress.step} already, past the {loop.steps} that it should "
-            f"go to; ask for more train.steps, or for none."
-        )
-    if progress.engine != loop.progress.engine:
-        told(
-            f"Resumed with {loop.progress.engine} where it was {progress.engine}: the weights will "
-            f"be the same up to rounding, not to the bit."
-        )
-    loop.progress = replace(progress, engine=loop.progress.engine)
-    device = loop.engine.device
-    loop.carried = {name: part.to(device) for name, part in beside.get("carried", {}).items()}
-    if checkpoints.average is not None:
-        for name, part in beside["average"].items():
-            checkpoints.average.tensors[name].copy_(part)
-
-
-def _refuse_to_overwrite(out: Path) -> None:
-    if is_run(out):
-        raise UserError(
-            f"{out} already holds a run. Go on with it by --resume, choose another --out, or "
-            f"remove the folder."
-        )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} exists and is not empty; choose another --out.")
-
-
-def _create(
-    out: Path, config: Config, task: Task, loop: Loop, checkpoints: SaveCheckpoints
-) -> None:
-    """A run directory with a checkpoint of step 0, which can be resumed: whole or not at all."""
-    with saying_what_failed(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-    with writing(out) as aside:
-        aside.mkdir()
-        for name, text in task.files.items():
-            (aside / name).write_text(text, encoding="utf-8")
-        (aside / "config.yaml").write_text(configuration.dump(config), encoding="utf-8")
-        replace(checkpoints, directory=aside / checkpoints.directory.name).save(loop)
-
-
-def _check_resumed(config: Config, out: Path) -> Config:
-    """What the run began with, if the configuration keeps to it."""
-    began = read_config(out)
-    fixed = [
-        key for key in configuration.differences(began, config) if key not in MAY_CHANGE_ON_RESUME
-    ]
-    if fixed:
-        raise UserError(
-            f"{out} was started with another {', '.join(fixed)}; a resumed run keeps what it "
-            f"began with. Leave the change out, or train into another --out."
-        )
-    return began
-
-
-def _tell_of_schedule(began: Config, config: Config, told: Callable[[str], None]) -> None:
-    changed = {"train.steps", "train.epochs"} & set(configuration.differences(began, config))
-    if changed and config.train.schedule in ENDING:
-        told(
-            f"The {config.train.schedule} schedule now ends at another step: what follows is not "
-            f"what a run of this length would have done from the start."
-        )
-
-
-def _forget_after(path: Path, step: int) -> None:
-    """Leave out of metrics.jsonl what will be made again."""
-    kept = [line for line in read_metrics(path) if line["step"] <= step and "averaged" not in line]
-    write_text(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))

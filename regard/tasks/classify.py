@@ -166,7 +166,7 @@ class Classify(PairTask):
 
     def loss(self, model: Callable[..., Any], batch: ClassBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
-        return self.sums(model, batch, smoothing=self.config.train.label_smoothing)
+        return self.sums(model, batch, smoothing=self.config.training.label_smoothing)
 
     def sums(self, model: Callable[..., Any], batch: ClassBatch, *, smoothing: float) -> Sums:
         return token_sums(

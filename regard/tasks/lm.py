@@ -110,7 +110,7 @@ class LanguageModelling(Task):
         )
 
     def batches(self) -> TextStream:
-        train, length = self.config.train, self.config.data.max_length
+        train, length = self.config.training, self.config.data.max_length
         rows = train.batch_size or max(1, (train.batch_tokens or 1) // length)
         return self._stream("train", rows=rows, length=length)
 
@@ -120,7 +120,7 @@ class LanguageModelling(Task):
 
     def loss(self, model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Sums:
         """Σ −log p(next token | the text so far), smoothed as the configuration says."""
-        smoothing = self.config.train.label_smoothing
+        smoothing = self.config.training.label_smoothing
         return self._sums(model, batch, carried, smoothing=smoothing)
 
     def _sums(

@@ -120,7 +120,7 @@ class PairTask(Task):
         """How examples become a batch."""
 
     def batches(self) -> BatchStream:
-        train = self.config.train
+        train = self.config.training
         return BatchStream(
             self._training_examples,
             self.collate,
@@ -271,8 +271,12 @@ class PairTask(Task):
             lambda epoch: examples,
             self.collate,
             seed=0,
-            batch_tokens=train.batch_tokens and min(train.batch_tokens, EVALUATED_TOGETHER),
-            batch_size=train.batch_size,
+            batch_tokens=(
+                EVALUATED_TOGETHER
+                if train is None
+                else train.batch_tokens and min(train.batch_tokens, EVALUATED_TOGETHER)
+            ),
+            batch_size=None if train is None else train.batch_size,
         )
 
     def refusal(self, line: str, ids: Ids) -> str | None:

@@ -117,7 +117,7 @@ class Task(ABC):
     def steps(self, *, epochs: int, accumulate: int) -> int:
         """Updates in so many epochs; past a curriculum, they are all of about one size."""
         batches, growing = self.batches(), self.config.data.curriculum
-        counted = 1 if self.config.train.batch_size else min(epochs, growing + 1)
+        counted = 1 if self.config.training.batch_size else min(epochs, growing + 1)
         counts = [batches.count(epoch) for epoch in range(counted)]
         total = sum(counts) + (epochs - counted) * counts[-1]
         return max(1, math.ceil(total / accumulate))

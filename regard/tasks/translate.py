@@ -126,7 +126,7 @@ class Translate(PairTask):
 
         With R-Drop, the batch is read twice: the mean of both losses, and α/2 of what they differ.
         """
-        smoothing, alpha = self.config.train.label_smoothing, self.config.train.r_drop
+        smoothing, alpha = self.config.training.label_smoothing, self.config.training.r_drop
         if alpha == 0:
             return self.sums(model, batch, smoothing=smoothing)
         logits = model(

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 
+from regard.data.splits import Pair
 from regard.runs.run import Run
 from regard.verify.against_torch import torch_checks
 from regard.verify.against_transformers import transformers_checks
@@ -33,8 +34,8 @@ def checks(run: Run | None = None) -> list[Check]:
 
 
 def run_checks(run: Run) -> Iterator[Check]:
-    """The equalities on a trained model: on a few of its own validation examples."""
-    by_length = sorted(run.task.pairs("valid"), key=lambda pair: len(pair[0]))
+    """The equalities on a run's model: on a few of its own examples."""
+    by_length = sorted(_examples(run), key=lambda pair: len(pair[0]))
     pairs = by_length[: len(by_length) // 2 + 1 : max(1, len(by_length) // 8)]
     inputs, label = run.task.verify_inputs(pairs), str(run.path)
     if inputs.targets is None:
@@ -47,3 +48,15 @@ def run_checks(run: Run) -> Iterator[Check]:
             targets=inputs.targets,
             tolerance=OF_A_RUN,
         )
+
+
+def _examples(run: Run) -> list[Pair]:
+    """The validation examples of a run; if it has no data, texts out of its vocabulary."""
+    if run.config.data.valid:
+        return run.task.pairs("valid")
+    size = len(run.tokenizer)
+    texts = [
+        run.tokenizer.decode([(7 * place + 3 * length) % size for place in range(length)])
+        for length in range(2, 18)
+    ]
+    return [(text, text) for text in texts if text.strip()]

@@ -143,10 +143,14 @@ def test_an_unknown_recipe_or_file_is_refused(call, tmp_path: Path) -> None:
     refused(call("train", "mine.yaml"), "mine.yaml holds no configuration")
     (tmp_path / "mine.yaml").write_text("seed: 2")
     refused(call("train", "mine.yaml"), "mine.yaml: the key 'train' is missing")
+    (tmp_path / "mine.yaml").write_text("train: {steps: 2, batch_size: 8}")
+    refused(call("train", "mine.yaml"), "mine.yaml: the key 'data.train' is missing: name a file")
 
 
 def test_steps_on_the_command_line_take_the_place_of_epochs(call, tmp_path: Path, tiny) -> None:
-    (tmp_path / "mine.yaml").write_text("train: {epochs: 2, batch_size: 8}")
+    (tmp_path / "mine.yaml").write_text(
+        "data: {train: sort, valid: sort, test: sort}\ntrain: {epochs: 2, batch_size: 8}"
+    )
     assert call("train", "mine.yaml", *tiny).code == 0
     assert (tmp_path / "runs/mine/checkpoints/step-6").is_dir()
 
@@ -202,11 +206,11 @@ def test_a_bad_line_anywhere_is_found_before_training(call, tmp_path: Path, tiny
 
 
 def test_two_processes_do_not_train_into_one_folder(call, tiny_run, tmp_path, tiny) -> None:
-    from regard.runs.trainer import alone_in
+    from regard.runs.lock import locked
 
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    with alone_in(run):
+    with locked(run):
         refused(call("train", "sort", "--out", run, "--resume"), "is being trained by another")
     assert call("train", "sort", "--out", run, "--resume").code == 0
 
@@ -275,8 +279,8 @@ def test_a_run_that_is_not_whole_is_refused(call, tiny_run: Path, tmp_path: Path
     refused(call("predict", run), "tokenizer.json is not a tokenizer")
     run = broken("other tokenizer", edited("tokenizer.json", '"<unk>"', '"<UNK>"'))
     refused(call("predict", run), "trained with another tokenizer")
-    run = broken("newer", edited("config.yaml", "schema_version: 1", "schema_version: 2"))
-    refused(call("predict", run), "made by a newer Regard (schema 2")
+    run = broken("newer", edited("config.yaml", "schema_version: 2", "schema_version: 3"))
+    refused(call("predict", run), "made by a newer Regard (schema 3")
     run = broken("other width", edited("config.yaml", "d_model: 16", "d_model: 32"))
     refused(call("predict", run), "another model configuration")
     run = broken("more heads", edited("config.yaml", "n_heads: 2", "n_heads: 4"))

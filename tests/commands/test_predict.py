@@ -230,7 +230,7 @@ def test_runs_write_together_if_they_have_one_vocabulary(
 def test_options_that_do_not_go_together_are_refused(call, tiny_run: Path) -> None:
     refused(call("predict", tiny_run, "--beam", 3, "--top-k", 5), "beam goes with beam search and")
     greedy = ("--strategy", "greedy")
-    refused(call("predict", tiny_run, *greedy, "--seed", 3), "seed goes with sampling, and")
+    refused(call("predict", tiny_run, *greedy, "--seed", 3), "seed goes with sampling, but")
     refused(call("predict", tiny_run, "--temperature", 0), "decode.temperature=0")
     refused(call("predict", tiny_run, "--top-p", 2), "decode.top_p=2")
     refused(call("predict", tiny_run, "--no-repeat-ngram", -1), "decode.no_repeat_ngram=-1")

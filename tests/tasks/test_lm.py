@@ -65,7 +65,7 @@ def test_from_the_command_line_to_a_picture_of_its_gates(call, settings, tmp_pat
 
 def test_tokens_without_an_id_are_told_before_training(settings, tmp_path: Path) -> None:
     told: list[str] = []
-    train(settings("tokenizer.vocab_size=8"), tmp_path / "run", told=told.append)
+    train(settings("tokenizer.vocab_size=8"), tmp_path / "run", say=told.append)
     assert any("data.train: " in one and "are not in the vocabulary" in one for one in told)
 
 
@@ -74,7 +74,7 @@ def test_what_is_carried_is_float32_whatever_it_was_computed_in(settings, tmp_pa
     train(settings("train.steps=4"), tmp_path / "run", engine=half)
     carried = load_file(tmp_path / "run/checkpoints/step-4/carried.safetensors")
     assert {part.dtype for part in carried.values()} == {torch.float32}
-    train(settings(), tmp_path / "run", resume=True, told=lambda sentence: None)
+    train(settings(), tmp_path / "run", resume=True, say=lambda sentence: None)
 
 
 def test_an_odd_width_is_no_matter_where_there_is_one_direction(settings) -> None:

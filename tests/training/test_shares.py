@@ -177,10 +177,10 @@ def test_an_engine_that_does_not_share_says_so(
     assert not Engine(torch.device("cuda")).shares_out
     settings = [*TINY, "train.steps=1", "train.shares=2"]
     told: list[str] = []
-    train(config.load("sort", settings), tmp_path / "cpu", told=told.append)
+    train(config.load("sort", settings), tmp_path / "cpu", say=told.append)
     assert not told
     monkeypatch.setattr(Engine, "shares_out", False)
-    train(config.load("sort", settings), tmp_path / "other", told=told.append)
+    train(config.load("sort", settings), tmp_path / "other", say=told.append)
     assert "train.shares=2 is for a CPU without --compile" in told[0]
 
 

@@ -1,0 +1,35 @@
+"""regard data check: what would become of the data of a run."""
+
+from regard.commands import options, tables
+from regard.commands.terminal import print_json
+
+
+def data_check(
+    recipe: options.Recipe,
+    data: options.DataDirectory = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show which lines would be kept or left out, and why; lengths, unknown tokens, duplicates.
+
+    For example: regard data check multi30k --data DIR
+    """
+    from regard import config
+    from regard.tasks import TASKS
+    from regard.tasks import check as checking
+
+    resolved = config.load(recipe, settings or ())
+    stops = resolved.data.on_bad_line == "error"
+    resolved.data.on_bad_line = "skip"
+    if data is not None:
+        resolved.data.directory = str(data.resolve())
+    reports = checking.check(TASKS[resolved.task].learn(resolved))
+    if as_json:
+        print_json(
+            {"splits": {split: checking.as_json(report) for split, report in reports.items()}}
+        )
+        return
+    for split, report in reports.items():
+        print(tables.of_data(split, getattr(resolved.data, split), report))
+    if stops and any(report.left_out for report in reports.values()):
+        print("regard train stops at the first such line, unless it is given --on-bad-line skip.")

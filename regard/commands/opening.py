@@ -1,0 +1,33 @@
+"""Opening the run that a command is about."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
+
+
+def open_run(
+    path: Path,
+    *,
+    device: str = "cpu",
+    data: Path | None = None,
+    settings: Sequence[str] = (),
+    quantize: str | None = None,
+) -> "Run":
+    """The run in a directory, as `regard.load` opens it."""
+    from regard.runs.run import load
+    from regard.system.memory import keep_freed_memory
+
+    keep_freed_memory()
+    return load(path, device=device, data=data, settings=settings, quantize=quantize)
+
+
+def open_ensemble(
+    first: "Run", others: Sequence[Path] | None, *, device: str, quantize: str | None
+) -> "Run":
+    """The run whose model and those of the others generate together; the run itself, if none."""
+    return first.together_with(
+        [open_run(other, device=device, quantize=quantize) for other in others or ()]
+    )

@@ -1,0 +1,120 @@
+"""regard recipes and regard train: what can be trained, and training it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from regard.commands import options, tables
+from regard.commands.terminal import print_json, resume_command, tell
+from regard.system.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.config import Config
+    from regard.training.loop import Stop
+
+
+def recipes(as_json: options.Json = False) -> None:
+    """List what can be trained, with the expected score and minutes."""
+    from regard import config
+
+    abouts = {name: config.load(name).about for name in config.recipes()}
+    if as_json:
+        print_json({"recipes": {name: about.model_dump() for name, about in abouts.items()}})
+        return
+    print(tables.of_recipes(abouts))
+    print("\nMinutes are for one or two CPU cores. Train one with: regard train sort")
+
+
+def _print_keys(wanted: bool) -> bool:
+    if not wanted:
+        return wanted
+    from regard import config
+
+    print(tables.table(("key", "value", "default", "what it means"), config.describe()))
+    raise typer.Exit()
+
+
+def train(
+    recipe: options.Recipe,
+    data: options.DataDirectory = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run directory to create. [runs/RECIPE]")
+    ] = None,
+    settings: options.Settings = None,
+    on_bad_line: options.OnBadLine = None,
+    init: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN[:PART,...]",
+            help="Begin with the weights of another run, or of parts of it: runs/a:encoder.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the newest checkpoint.")
+    ] = False,
+    device: options.Device = "auto",
+    precision: Annotated[
+        Literal["fp32", "bf16"], typer.Option(help="Precision of matrix products.")
+    ] = "fp32",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the model before training.")
+    ] = False,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            help="List every configuration key and what it means.",
+            is_eager=True,
+            callback=_print_keys,
+        ),
+    ] = False,
+) -> None:
+    """Train a recipe or a configuration file into a run directory.
+
+    Ctrl-C saves a checkpoint and prints how to continue. A run continued with --resume ends in
+    the same weights, bit for bit, as one that was never stopped.
+    """
+    from regard import look
+    from regard.runs import trainer
+    from regard.system.engine import make_engine
+
+    settings = [*(settings or ()), *options.bad_line_setting(on_bad_line)]
+    settings += [] if init is None else [f"init={init}"]
+    place = out or Path("runs") / Path(recipe).stem
+    config = _configuration(recipe, settings, place, resume=resume)
+    if data is not None:
+        config.data.directory = str(data.resolve())
+    engine = make_engine(device=device, precision=precision, compiled=compiled)
+    run, stop = trainer.train(config, place, resume=resume, engine=engine, say=tell)
+    _say_why_it_stopped(stop)
+    pictures = look.draw(run)
+    tell(f"The best weights are in {place / 'model.safetensors'}.")
+    tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
+
+
+def _configuration(recipe: str, settings: list[str], place: Path, *, resume: bool) -> "Config":
+    """That of the recipe; of a run that is resumed its own, so that what is not given stays."""
+    from regard import config
+    from regard.runs.directory import read_config
+
+    resolved = config.load(recipe, settings)
+    if not resume:
+        return resolved
+    began = read_config(place)
+    if began.recipe != resolved.recipe:
+        raise UserError(f"{place} is a run of {began.recipe!r}, not of {resolved.recipe!r}.")
+    return config.override(began, settings, where=str(place))
+
+
+def _say_why_it_stopped(stop: "Stop | None") -> None:
+    """Nothing, if it trained to its end; a signal ends the command, with the code of shells."""
+    if stop is None:
+        return
+    if stop.signal is None:
+        tell(f"Stopped early: {stop.reason}.")
+        return
+    tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
+    tell("  " + resume_command(sys.argv[1:]))
+    raise typer.Exit(128 + stop.signal)

@@ -1,0 +1,38 @@
+"""A new run directory, which can be resumed from its first moment."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from regard import config as configuration
+from regard.config import Config
+from regard.runs.directory import is_run
+from regard.system.errors import UserError
+from regard.system.files import saying_what_failed, writing
+from regard.tasks import Task
+from regard.training.callbacks import SaveCheckpoints
+from regard.training.loop import Loop
+
+
+def refuse_to_overwrite(out: Path) -> None:
+    """Refuse a place where something is already."""
+    if is_run(out):
+        raise UserError(
+            f"{out} already holds a run. Continue it with --resume, choose another --out, or "
+            f"remove the directory."
+        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists and is not empty; choose another --out.")
+
+
+def create(
+    out: Path, config: Config, task: Task, *, loop: Loop, checkpoints: SaveCheckpoints
+) -> None:
+    """Write configuration, tokenizers and a checkpoint of step 0: all of it or nothing."""
+    with saying_what_failed(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with writing(out) as aside:
+        aside.mkdir()
+        for name, text in task.files.items():
+            (aside / name).write_text(text, encoding="utf-8")
+        (aside / "config.yaml").write_text(configuration.dump(config), encoding="utf-8")
+        replace(checkpoints, directory=aside / checkpoints.directory.name).save(loop)

@@ -1,0 +1,47 @@
+"""Decoding options of the commands are the keys of `decode`: names, types and help texts."""
+
+import pytest
+
+from regard.config import Decode
+from regard.config.strategy import SAMPLING, implied_strategy
+from regard.system.errors import UserError
+
+
+def dashed(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split()).replace("- ", "-").lower()
+
+
+def test_every_key_of_decode_is_an_option_of_predict_with_its_description(call) -> None:
+    shown = plain(call("predict", "--help").out)
+    for key, field in Decode.model_fields.items():
+        assert dashed(key) in shown
+        assert plain(field.description or "") in shown
+
+
+def test_evaluate_offers_what_changes_one_output_per_line(call) -> None:
+    words = call("evaluate", "--help").out.split()
+    for key in Decode.model_fields:
+        assert (dashed(key) in words) == (key not in ("n_best", *SAMPLING))
+
+
+@pytest.mark.parametrize(
+    ("changes", "default", "strategy"),
+    [
+        ({"beam": 3}, "greedy", "beam"),
+        ({"n_best": 2}, "greedy", "beam"),
+        ({"n_best": 2}, "sample", None),
+        ({"top_p": 0.9, "n_best": 2}, "greedy", "sample"),
+        ({"max_new_tokens": 3}, "beam", None),
+    ],
+)
+def test_an_option_implies_the_strategy_that_it_belongs_to(changes, default, strategy) -> None:
+    assert implied_strategy(changes, default).get("strategy") == strategy
+
+
+def test_options_of_two_strategies_are_refused() -> None:
+    with pytest.raises(UserError, match="beam goes with beam search and seed with sampling"):
+        implied_strategy({"beam": 2, "seed": 3}, "greedy")
