@@ -91,7 +91,7 @@ def test_a_trace_shows_gates_and_attention_over_time() -> None:
     assert weights.shape == (2, 1, 3, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 3))
     assert weights[1, 0, :, 2:].abs().sum() == 0
-    assert trace.shapes()["output.scores"] == (2, 3, 9)
+    assert trace.shapes()["output.logits"] == (2, 3, 9)
 
 
 def test_an_odd_width_does_not_divide_into_directions() -> None:
