@@ -7,11 +7,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-import torch
-from hypothesis import settings
+from regard.system.waiting import wait_asleep
 
-from tests.command import Result
+wait_asleep()  # before torch is loaded, as the command does
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+from tests.command import Result  # noqa: E402
 
 torch.set_num_threads(1)  # two test workers share two cores
 settings.register_profile("regard", deadline=None, max_examples=15, derandomize=True)

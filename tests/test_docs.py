@@ -1,8 +1,8 @@
 """Every command and every program in the documents runs, in the order in which it is read.
 
-Stand-ins keep this short: what is trained is trained for a few steps, and scored on valid; `make`
-and the benchmarks are asked for their plan or their help instead of their work; and DIR holds a few
-sentences.
+Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid; `make`
+and the benchmarks show their plan or their help instead of doing their work, and so does `pip`, whose
+two commands the Makefile runs; and DIR holds a few sentences.
 """
 
 import itertools
@@ -44,6 +44,8 @@ def shortened(line: str) -> str:
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
         return f"{line} --split valid" + ("" if "parity" in line else " --max-new-tokens 3")
+    if line.startswith("pip install "):
+        return "python -m pip install --help"
     if line.startswith("make "):
         return f"make -n -C {shlex.quote(str(ROOT))} {line.removeprefix('make ')}"
     return line

@@ -12,6 +12,7 @@ from regard.commands.predict import predict
 from regard.commands.terminal import end_well
 from regard.commands.train import recipes, train
 from regard.commands.verify import verify
+from regard.system.waiting import wait_asleep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,5 +59,6 @@ def regard(
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point: how threads wait is decided here, before torch is loaded."""
+    wait_asleep()
     end_well(app)
