@@ -1,8 +1,8 @@
 """Every command and every program in the documents runs, in the order in which it is read.
 
-Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid; `make`
-and the benchmarks show their plan or their help instead of doing their work, and so does `pip`, whose
-two commands the Makefile runs; and DIR holds a few sentences.
+Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
+`make` and the benchmarks show their plan or their help instead of doing their work, and so does
+`pip`, whose two commands the Makefile runs; and DIR holds a few sentences.
 """
 
 import itertools
