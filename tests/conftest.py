@@ -22,8 +22,25 @@ settings.register_profile("regard", deadline=None, max_examples=15, derandomize=
 settings.load_profile("regard")
 
 
+SLOW = (
+    "tests/commands/",
+    "tests/equalities/",
+    "tests/pretrained/",
+    "tests/runs/",
+    "tests/system/test_memory.py",
+    "tests/test_docs.py",
+    "tests/training/",
+)
+"""Tests that train, start processes or compare whole models: `make check` leaves them out."""
+QUICK = ("tests/training/test_schedules.py", "tests/training/test_loss.py")
+"""Files among those that take a second or two."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that no worker is left alone with them at the end."""
+    """Mark the slow tests; the longest first, so that no worker is left alone with them."""
+    for item in items:
+        if item.nodeid.startswith(SLOW) and not item.nodeid.startswith(QUICK):
+            item.add_marker("slow")
     items.sort(key=lambda item: "test_docs" not in item.nodeid)
 
 
