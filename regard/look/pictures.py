@@ -27,8 +27,8 @@ INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
 STATE = LinearSegmentedColormap.from_list("state", ["#2a6f97", "white", "#c1440e"])
-SIGNED = ("hidden", "memory", "cell", "new")
-"""What a cell computes that may be negative."""
+SIGNED = ("hidden", "cell_state", "cell", "new")
+"""The records of a recurrent cell that may be negative."""
 LARGEST = 6000
 """The most pixels along a side of a picture."""
 STYLE: Any = {

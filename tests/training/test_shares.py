@@ -14,7 +14,7 @@ from regard import config
 from regard.data.batches import FEWEST_ROWS, TARGETS, collate
 from regard.data.text import TextBatch
 from regard.nn.dropout import dropout
-from regard.nn.randomness import drawing_from, generator
+from regard.nn.randomness import generator, sampling_from
 from regard.runs.trainer import _loop, train
 from regard.system.engine import Engine
 from regard.system.errors import UserError
@@ -139,7 +139,7 @@ def test_dropout_draws_from_the_generator_of_its_thread() -> None:
     x = torch.ones(1000)
     masks = []
     for seed in (1, 1, 2):
-        with drawing_from(torch.Generator().manual_seed(seed)):
+        with sampling_from(torch.Generator().manual_seed(seed)):
             masks.append(dropout(x, 0.5))
     assert masks[0].equal(masks[1])
     assert not masks[0].equal(masks[2])
