@@ -26,7 +26,7 @@ from benchmarks.interleave import Contestant, print_table, ratio, serve, take_tu
 from regard.data.batches import source_batch
 from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
 from regard.metrics.bleu import bleu
-from regard.metrics.translation import translation_scores, words_of
+from regard.metrics.translation import translation_metrics, words_of
 from regard.models import Transformer
 from regard.runs.run import Run, load
 from regard.system.memory import keep_freed_memory
@@ -140,7 +140,7 @@ def contestant(name: str, options: argparse.Namespace) -> None:
     outputs = engine(lines)
     targets = [target for _, target in pairs][: options.lines]
     language = run.config.data.languages[1]
-    scores = translation_scores(outputs, targets, language=language, names=["bleu", "bleu_lc"])
+    scores = translation_metrics(outputs, targets, language=language, names=["bleu", "bleu_lc"])
     cut = words_of(language)
     written_out = bleu([cut(one) for one in outputs], [cut(one) for one in targets]).score
     if not math.isclose(written_out, scores["bleu"]):

@@ -87,5 +87,5 @@ def test_what_is_remembered_can_be_selected(kind) -> None:
 
 
 def test_dot_needs_equal_widths() -> None:
-    with pytest.raises(ValueError, match="one width, not 3 and 4"):
+    with pytest.raises(ValueError, match="equal width, not 3 and 4"):
         ClassicAttention("luong-dot", 3, 4)
