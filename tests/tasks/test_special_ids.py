@@ -102,7 +102,7 @@ def test_special_ids_are_read_from_the_file_or_given() -> None:
 def test_a_vocabulary_that_says_nothing_of_an_end_is_refused() -> None:
     content = json.loads(Tokenizer.train(["a b"], vocab_size=9).json)
     del content["model"]["vocab"]["</s>"]
-    with pytest.raises(ValueError, match="does not say what ends a text"):
+    with pytest.raises(ValueError, match="no other id is given for the end of a text"):
         Tokenizer(json.dumps(content))
 
 
