@@ -28,6 +28,11 @@ from regard.decoding import Replay, Stepper
 from regard.models import Transformer
 from regard.nn import causal_mask
 
+try:
+    from regard.system.memory import keep_freed_memory
+except ImportError:  # a checkout in which it stood elsewhere
+    from regard.training.engine import keep_freed_memory  # type: ignore[no-redef,attr-defined,import-not-found,unused-ignore]
+
 SENTENCES, LENGTH, NEW_TOKENS, BEAM, VOCAB = 32, 16, 64, 5, 8000
 NO_TOKEN = VOCAB
 """An end that is never generated."""
@@ -128,6 +133,7 @@ def main() -> None:
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
+        keep_freed_memory()  # as the command does
         work, tokens = make(options.widths[0], options.contestant)
         serve(work, {"tokens": tokens})
         return

@@ -70,8 +70,11 @@ class Run:
         Their probabilities are averaged; this run's tokenizers and decoding options are used.
         """
         for other in others:
-            if not (self.task.can_ensemble and other.task.can_ensemble):
-                raise UserError("An ensemble is of runs of task=translate.")
+            for run in (self, other):
+                if not run.task.can_ensemble:
+                    raise UserError(
+                        f"{run.path} cannot be part of an ensemble: its task is {run.config.task}."
+                    )
             if other.task.files != self.task.files:
                 raise UserError(
                     f"{other.path} has another vocabulary than {self.path}: an ensemble "
@@ -136,10 +139,7 @@ class Run:
         if self.members > 1:
             raise UserError("An ensemble cannot be exported: export its runs one by one.")
         if to not in self.model.exports:
-            raise UserError(
-                f"{to} is for Transformers of task=translate; this run's model is "
-                f"recurrent, and its task {self.config.task}."
-            )
+            raise UserError(f"A model of kind {self.config.model.kind} cannot be exported to {to}.")
         if self.quantized:
             raise UserError("What is exported is in full precision: open the run without quantize.")
         if folder.exists():
@@ -202,7 +202,7 @@ def _quantize(model: Any, how: str, engine: Engine, path: Path) -> None:
     if how != "int8":
         raise UserError(f"quantize={how!r} is not one of int8.")
     if not model.quantizable:
-        raise UserError(f"int8 is for Transformers, and the model of {path} is recurrent.")
+        raise UserError(f"The model of {path} cannot be computed in int8.")
     if engine.device.type != "cpu":
         raise UserError(f"int8 is for device=cpu, and this is {engine.device.type}.")
     int8.quantize(model)

@@ -250,7 +250,7 @@ def test_only_a_translator_aligns(tmp_path: Path) -> None:
     made, _ = train(config.load("sort", settings), tmp_path / "run")
     with pytest.raises(UserError, match=r"align is for task=translate; this .* is classify"):
         made.predictions(["a b"], aligned=True)
-    with pytest.raises(UserError, match="An ensemble is of runs of task=translate"):
+    with pytest.raises(UserError, match="cannot be part of an ensemble: its task is"):
         made.together_with([made])
 
 
