@@ -94,8 +94,8 @@ def test_a_trace_shows_gates_and_attention_over_time() -> None:
     assert trace.shapes()["output.logits"] == (2, 3, 9)
 
 
-def test_an_odd_width_does_not_divide_into_directions() -> None:
-    with pytest.raises(ValueError, match="d_model=9 does not divide"):
+def test_an_odd_width_is_refused_with_two_directions() -> None:
+    with pytest.raises(ValueError, match="d_model=9 is odd"):
         model(d_model=9)
 
 

@@ -72,23 +72,24 @@ def test_second_derivatives_are_refused() -> None:
 
 
 def test_disagreement_is_the_mean_of_both_divergences_where_counted() -> None:
-    scores, others = torch.randn(2, 2, 3, 5).unbind()
+    logits, others = torch.randn(2, 2, 3, 5).unbind()
     counted = torch.tensor([[True, True, False], [True, False, False]])
-    log_p, log_q = (F.log_softmax(part[counted], -1) for part in (scores, others))
+    log_p, log_q = (F.log_softmax(part[counted], -1) for part in (logits, others))
     there = F.kl_div(log_q, log_p, reduction="sum", log_target=True)
     back = F.kl_div(log_p, log_q, reduction="sum", log_target=True)
-    torch.testing.assert_close(disagreement(scores, others, counted=counted), (there + back) / 2)
-    assert disagreement(scores, scores, counted=counted) == 0
+    torch.testing.assert_close(disagreement(logits, others, counted=counted), (there + back) / 2)
+    assert disagreement(logits, logits, counted=counted) == 0
 
 
 @pytest.mark.parametrize("kind", ["transformer", "gru"])
 def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
-    """The two readings then agree; with dropout they do not, and the loss says so."""
+    """Both passes then agree; with dropout they do not, and the loss is larger."""
     batch = collate([[5, 6, 7], [8]], [[7, 6, 5], [8]])
 
     def loss(dropout: float, alpha: float) -> float:
         torch.manual_seed(0)
         config = Config(
+            data=dict.fromkeys(("train", "valid", "test"), "sort"),
             train={"steps": 1, "batch_size": 2, "label_smoothing": 0.1, "r_drop": alpha},
             model={"kind": kind, "dropout": dropout, "d_model": 16, "d_ff": 32, "n_heads": 2},
         )
