@@ -138,7 +138,7 @@ def test_an_unknown_recipe_or_file_is_refused(call, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("train: [")
     refused(call("train", "mine.yaml"), "mine.yaml:1: not YAML")
     (tmp_path / "mine.yaml").write_text("seed: 2\nseed: 3\n")
-    refused(call("train", "mine.yaml"), "mine.yaml:2: not YAML: the key 'seed' stands twice")
+    refused(call("train", "mine.yaml"), "mine.yaml:2: not YAML: the key 'seed' occurs twice")
     (tmp_path / "mine.yaml").write_text("just words")
     refused(call("train", "mine.yaml"), "mine.yaml holds no configuration")
     (tmp_path / "mine.yaml").write_text("seed: 2")

@@ -78,7 +78,7 @@ def test_the_report_shows_where_it_is_weak(call, folder: Path) -> None:
         call("evaluate", "run", "--json").json["metrics"]["bleu"]
     )
     call("train", "sort", "-s", "train.steps=1", "--out", "sort")
-    refused(call("evaluate", "sort", "--analysis"), "--analysis is of translations")
+    refused(call("evaluate", "sort", "--analysis"), "--analysis is for translation")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "words"])

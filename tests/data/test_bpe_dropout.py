@@ -90,4 +90,4 @@ def test_a_text_that_would_grow_too_long_stays_as_it_was(tmp_path) -> None:
 def test_other_kinds_have_no_merges_to_leave_out(call) -> None:
     result = call("train", "sort", "-s", "tokenizer.dropout=0.1")
     assert result.code == 2
-    assert "dropout is for kind=bpe or bytes, and there is kind=words" in result.err
+    assert "dropout needs kind=bpe or bytes, not kind=words" in result.err

@@ -86,7 +86,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[st
     stopped = start(tmp_path, "stopped", settings, resume=True)
     told = stop_after(stopped, run, 77, signal.SIGTERM)
     assert stopped.returncode == 143
-    assert "Go on with:" in told
+    assert "Continue with:" in told
     assert "--resume" in told.splitlines()[-1]
     last = start(tmp_path, "stopped", settings, resume=True)
     assert last.wait() == 0, last.stderr.read()
@@ -106,7 +106,7 @@ def test_ctrl_c_saves_the_step_it_was_at_and_says_how_to_go_on(tmp_path: Path) -
     process.send_signal(signal.SIGINT)
     told = process.communicate()[1]
     assert process.returncode == 130
-    assert "Stopped by SIGINT; a checkpoint is saved. Go on with:" in told
+    assert "Stopped by SIGINT; a checkpoint is saved. Continue with:" in told
     step = max(saved_steps(run / "checkpoints"))
     assert step >= 30
     progress = json.loads((run / "checkpoints" / f"step-{step}" / "progress.json").read_text())

@@ -54,7 +54,7 @@ def test_from_the_command_line_to_a_picture_of_its_gates(call, settings, tmp_pat
     assert "run/gates.png" in result.err
     assert call("predict", "run", stdin="the\n\n").out.count("\n") == 2
     assert call("evaluate", "run", "--json").json["metrics"]["bits_per_char"] > 0
-    refused(call("evaluate", "run", "--beam", 3), "beam changes no score of task=lm")
+    refused(call("evaluate", "run", "--beam", 3), "beam changes no metric of task=lm")
     refused(call("predict", "run", stdin="the\nx-ray\n"), "standard input:2: 'x' is not in the")
     held = [
         check.difference() <= check.tolerance for check in run_checks(run.load(tmp_path / "run"))
@@ -135,5 +135,5 @@ def test_a_run_stopped_in_mid_text_resumes_to_the_same_bits(settings, tmp_path: 
 
 
 def test_a_transformer_is_refused(settings) -> None:
-    with pytest.raises(UserError, match="transformer is not made for task=lm; it may be rnn"):
+    with pytest.raises(UserError, match="transformer is not available for task=lm; it may be rnn"):
         settings("model.kind=transformer")
