@@ -80,11 +80,12 @@ def search(stepper: Stepper, source: Tensor, *, beam: int = BEAM) -> list[list[i
     options |= {"end": NO_TOKEN, "max_new_tokens": NEW_TOKENS}
     if "state" in inspect.signature(strategy).parameters:
         first = torch.ones(len(source), dtype=torch.long)
-        found = decoding.collect(strategy(stepper, stepper.start(source), first, **options))
+        hypotheses = decoding.collect(strategy(stepper, stepper.start(source), first, **options))
     else:  # a checkout in which a search returned its hypotheses and not its steps
-        found = strategy(stepper, source, start=1, **options)
+        hypotheses = strategy(stepper, source, start=1, **options)
     return [
-        (of_source[0] if isinstance(of_source, list) else of_source).tokens for of_source in found
+        (of_source[0] if isinstance(of_source, list) else of_source).tokens
+        for of_source in hypotheses
     ]
 
 

@@ -122,7 +122,7 @@ def main() -> None:
     print()
     print_table(
         ["beam", "BLEU on valid"],
-        [[str(beam), shown([one["bleu"] for one in found])] for beam, found in beams.items()],
+        [[str(beam), shown([one["bleu"] for one in result])] for beam, result in beams.items()],
     )
 
 

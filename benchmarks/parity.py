@@ -46,9 +46,9 @@ def measure(settings: list[str]) -> dict[str, Any]:
         }
 
 
-def row(found: dict[str, Any]) -> list[str]:
-    solved = "never" if found["solved"] is None else f"{found['solved']:,}"
-    return [f"{found['short']:.4f}", f"{found['long']:.4f}", solved, f"{found['seconds']:.0f}"]
+def row(result: dict[str, Any]) -> list[str]:
+    solved = "never" if result["solved"] is None else f"{result['solved']:,}"
+    return [f"{result['short']:.4f}", f"{result['long']:.4f}", solved, f"{result['seconds']:.0f}"]
 
 
 HEAD = ["accuracy, 4 to 20", "accuracy, 200", "solved after updates", "seconds of training"]
@@ -63,16 +63,16 @@ def main() -> None:
     for kind, cell in CELLS:
         # The reference path is slower, and the same: one seed of it will do.
         for seed in options.seeds if cell == "fast" else options.seeds[:1]:
-            found = measure([f"model.kind={kind}", f"model.cell={cell}", f"seed={seed}"])
-            rows.append([kind, cell, str(seed), *row(found)])
+            result = measure([f"model.kind={kind}", f"model.cell={cell}", f"seed={seed}"])
+            rows.append([kind, cell, str(seed), *row(result)])
             print(*rows[-1], flush=True)
     print_table(["cell", "path", "seed", *HEAD], rows)
     rows, curves = [], {}
     for kind in ("rnn", "gru", "lstm"):
         for name, settings in VARIANTS.items():
-            found = measure([f"model.kind={kind}", *settings])
-            rows.append([name, kind, *row(found)])
-            curves[kind, name] = found["curve"]
+            result = measure([f"model.kind={kind}", *settings])
+            rows.append([name, kind, *row(result)])
+            curves[kind, name] = result["curve"]
             print(*rows[-1], flush=True)
     print_table(["training", "cell", *HEAD], rows)
     if options.picture is not None:

@@ -40,12 +40,12 @@ def main() -> None:
     )
     # force: they are tokenised, and meant to be.
     moses = BLEU(tokenize="none", smooth_method="none", force=True)
-    found = {
+    bleu_by_text = {
         "lowercased, Moses' tokenizer": moses.corpus_score(outputs, [references]).score,
         "sacreBLEU, lowercased": scores["bleu_lc"],
         "sacreBLEU": scores["bleu"],
     }
-    print_table(["text", "BLEU"], [[name, f"{score:.2f}"] for name, score in found.items()])
+    print_table(["text", "BLEU"], [[name, f"{score:.2f}"] for name, score in bleu_by_text.items()])
 
 
 if __name__ == "__main__":

@@ -51,13 +51,13 @@ def update(path: str) -> Work:
     ).train()
 
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
-        scores = model(
+        logits = model(
             batch.source.repeat(2, 1),
             batch.target_in.repeat(2, 1),
             source_lengths=batch.source_lengths.repeat(2),
         )
-        found = PATHS[path](scores, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
-        return Sums.of(found, batch.tokens)
+        result = PATHS[path](logits, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
+        return Sums.of(result, batch.tokens)
 
     optimiser = make_optimiser(model, name="muon", lr=1e-4)
     # The benchmark hands its batch to the loop itself.

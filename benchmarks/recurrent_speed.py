@@ -205,9 +205,9 @@ def main() -> None:
         [*header, "fast / reference, the layer alone", "fast / torch.nn, the layer alone"], rows
     )
     names = ("plain", "regard", "regard, its batches")
-    found = {name: Contestant(__file__, name) for name in names}
-    take_turns(list(found.values()), rounds=options.rounds, warm_up=2)
-    peer, ours, same = found.values()
+    contestants = {name: Contestant(__file__, name) for name in names}
+    take_turns(list(contestants.values()), rounds=options.rounds, warm_up=2)
+    peer, ours, same = contestants.values()
     print()
     print_table(
         ["torch.nn.LSTM, tokens/s", "Regard, tokens/s", "Regard / plain", "on the same batches"],

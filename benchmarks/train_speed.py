@@ -286,20 +286,26 @@ def main() -> None:
             "matrix product",
         ]
         where = [] if options.data is None else ["--data", options.data.resolve()]
-        found = {name: Contestant(__file__, name, "--widths", width, *where) for name in names}
-        take_turns(list(found.values()), rounds=options.rounds, warm_up=3)
-        ours, peer = found["regard"], found["tutorial"]
-        share = ours.speed * operations_a_token(width, options.data) / found["matrix product"].speed
+        contestants = {
+            name: Contestant(__file__, name, "--widths", width, *where) for name in names
+        }
+        take_turns(list(contestants.values()), rounds=options.rounds, warm_up=3)
+        ours, peer = contestants["regard"], contestants["tutorial"]
+        share = (
+            ours.speed
+            * operations_a_token(width, options.data)
+            / contestants["matrix product"].speed
+        )
         rows.append(
             [
                 str(width),
                 f"{peer.speed:,.0f}",
                 f"{ours.speed:,.0f}",
                 f"**{ratio(ours, peer):.2f}×**",
-                f"{ratio(found['regard, its batches'], peer):.2f}×",
-                f"{ratio(found['regard, shared out'], ours):.2f}×",
-                f"{ratio(found['regard, compiled'], ours):.2f}×",
-                f"{ratio(ours, found['regard, memory handed back']):.2f}×",
+                f"{ratio(contestants['regard, its batches'], peer):.2f}×",
+                f"{ratio(contestants['regard, shared out'], ours):.2f}×",
+                f"{ratio(contestants['regard, compiled'], ours):.2f}×",
+                f"{ratio(ours, contestants['regard, memory handed back']):.2f}×",
                 f"{100 * share:.0f}%",
                 f"{ours.peak:,.0f} / {peer.peak:,.0f}",
             ]

@@ -51,16 +51,16 @@ def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
     def translate(lines: list[str], size: int) -> list[str]:
         ids = run.tokenizer.encode(lines)
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
-        found = [""] * len(ids)
+        outputs = [""] * len(ids)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]
             source = source_batch([ids[row] for row in rows]).tokens
             with torch.inference_mode():
-                written = theirs.generate(source, attention_mask=(source != PADDING).long())
-            for row, tokens in zip(rows, written.tolist(), strict=True):
+                generated = theirs.generate(source, attention_mask=(source != PADDING).long())
+            for row, tokens in zip(rows, generated.tolist(), strict=True):
                 kept = [token for token in tokens if token not in (PADDING, START, END)]
-                found[row] = run.tokenizer.decode(kept)
-        return found
+                outputs[row] = run.tokenizer.decode(kept)
+        return outputs
 
     return _fastest([partial(translate, size=size) for size in (32, 64, 128)])
 
@@ -85,7 +85,7 @@ def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:
 
     def translate(lines: list[str], translator: Any, size: int) -> list[str]:
         texts = [tokenizer.tokens(one) for one in tokenizer.encode(lines)]
-        found = translator.translate_batch(
+        hypotheses = translator.translate_batch(
             texts,
             beam_size=beam,
             length_penalty=penalty,
@@ -95,7 +95,7 @@ def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:
             disable_unk=True,
             suppress_sequences=never,
         )
-        return [tokenizer.decode([ids[token] for token in one.hypotheses[0]]) for one in found]
+        return [tokenizer.decode([ids[token] for token in one.hypotheses[0]]) for one in hypotheses]
 
     return _fastest(
         [
@@ -178,14 +178,14 @@ def main() -> None:
         "--lines",
         options.lines,
     ]
-    found = {}
+    contestants = {}
     for name in ENGINES:
-        found[name] = Contestant(__file__, name, *shared)
+        contestants[name] = Contestant(__file__, name, *shared)
         print(f"{name} is ready", flush=True)
-    take_turns(list(found.values()), rounds=options.rounds, warm_up=0)
-    ours = found["Regard"]
+    take_turns(list(contestants.values()), rounds=options.rounds, warm_up=0)
+    ours = contestants["Regard"]
     rows = []
-    for name, one in found.items():
+    for name, one in contestants.items():
         outputs = zip(one.facts["outputs"], ours.facts["outputs"], strict=True)
         rows.append(
             [

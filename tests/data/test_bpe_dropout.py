@@ -57,8 +57,8 @@ def test_only_training_is_cut_otherwise_and_every_epoch_anew(tmp_path) -> None:
     plain = (task.tokenizer.encode(REAL), task.tokenizer.encode(REAL))
     assert trained_on(0) == trained_on(0) != trained_on(1)
     for split in ("train", "valid"):
-        found = task.examples(split)
-        assert found.rows(np.arange(len(found))) == plain
+        examples = task.examples(split)
+        assert examples.rows(np.arange(len(examples))) == plain
 
 
 def test_a_text_that_would_grow_too_long_stays_as_it_was(tmp_path) -> None:

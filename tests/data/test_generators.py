@@ -91,12 +91,12 @@ def test_there_are_many_languages() -> None:
 
 
 def test_numbers_are_the_same_in_both_languages() -> None:
-    found = dict(islice(numbers.stream(EN_FR, "train", seed=1, epoch=0), 3_000))
+    result = dict(islice(numbers.stream(EN_FR, "train", seed=1, epoch=0), 3_000))
     known = {"forty-two": "quarante-deux", "eighty": "quatre-vingts", "one": "un", "ten": "dix"}
-    seen = known.keys() & found.keys()
+    seen = known.keys() & result.keys()
     assert seen
-    assert all(found[source] == known[source] for source in seen)
-    lengths = [len(source.split()) for source in found]
+    assert all(result[source] == known[source] for source in seen)
+    lengths = [len(source.split()) for source in result]
     assert min(lengths) == 1
     assert max(lengths) >= 8
 

@@ -54,8 +54,8 @@ def test_bleu_written_out_equals_sacrebleu_on_anything(pairs) -> None:
 
 
 def test_a_perfect_translation_metrics_100_and_0_errors() -> None:
-    scores = translation_metrics(REFERENCES, REFERENCES, language="de")
-    assert scores == pytest.approx({"bleu": 100, "bleu_lc": 100, "chrf": 100, "ter": 0})
+    metrics = translation_metrics(REFERENCES, REFERENCES, language="de")
+    assert metrics == pytest.approx({"bleu": 100, "bleu_lc": 100, "chrf": 100, "ter": 0})
     lowered = translation_metrics([one.lower() for one in REFERENCES], REFERENCES, language="de")
     assert lowered["bleu_lc"] == pytest.approx(100)
     assert lowered["bleu"] < 80

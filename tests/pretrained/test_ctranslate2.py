@@ -67,7 +67,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     random = np.random.default_rng(0)
     rows = [ids(random) for _ in range(SENTENCES)]
     for beam in (1, 5):
-        found = by_beam(
+        outputs = by_beam(
             model,
             source_batch(rows).tokens,
             max_new_tokens=LONGEST + 1,
@@ -85,7 +85,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
             suppress_sequences=[["<pad>"], ["<s>"]],
             return_scores=True,
         )
-        ours = [hypotheses[0] for hypotheses in found]
+        ours = [hypotheses[0] for hypotheses in outputs]
         assert sum(one.finished for one in ours) > 0.95 * SENTENCES
         assert len({tuple(one.tokens) for one in ours if one.tokens}) > 0.9 * SENTENCES
         ties = 0
