@@ -3,10 +3,10 @@
     python -m benchmarks.decode_speed                     (about three minutes)
     python -m benchmarks.decode_speed --against DIR       (this checkout against another one)
 
-32 sentences to 64 tokens each, beam 5. The model is random and never ends by itself: all sides
-generate all 64 tokens, and must generate the same ones. Two ways to do without a cache: to compute
-all again at every step (regard.decoding.Replay), and to keep the encoder output, computing again
-the target so far and the logits of its last position alone.
+32 sentences to 64 tokens each, beam 5. The model is random and generates no end: all sides
+generate all 64 tokens, and must generate the same ones. There are two ways
+without a cache: to compute everything again at every step (regard.decoding.Replay), or to keep the
+encoder output and compute again the target so far, and the logits of its last position only.
 
 With --against, greedy and beam search of both checkouts take turns.
 """

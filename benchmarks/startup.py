@@ -1,4 +1,4 @@
-"""How long `regard --help` takes, beside Python itself and `import torch`.
+"""How long `regard --help` takes, against Python itself and `import torch`.
 
 python -m benchmarks.startup                     (about half a minute)
 """

@@ -1,6 +1,6 @@
-"""The synthetic recipes, trained whole: exact match on 2,000 held-out sequences, kind by kind.
+"""The synthetic recipes, trained to the end: exact match on 2,000 held-out sequences, by kind.
 
-python -m benchmarks.synthetic                   (about three minutes a recipe)
+python -m benchmarks.synthetic                   (about three minutes per recipe)
 python -m benchmarks.synthetic sort --seeds 1 2 3
 """
 

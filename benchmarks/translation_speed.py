@@ -4,7 +4,7 @@
 
 RUN is a trained run of the recipe multi30k, DIR has its files. All engines have the run's weights
 and its tokenizer, go from text to text, and keep no more than two threads. Hugging Face's model is
-Pegasus, which is Marian's with each norm before its part and not after, as this recipe has it.
+Pegasus, which is Marian with pre-norm, as in this recipe.
 Every engine but ours tries several sizes of batches, CTranslate2 also one translator or two, and
 keeps its fastest. Without a length penalty (the default here) all three mean the same by beam
 search: outputs are compared. A ratio is the median of those of the rounds.
@@ -107,7 +107,7 @@ def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:
 
 
 def _fastest(engines: list[Engine]) -> Engine:
-    """The one that is fastest on the lines that it is first given; the others are forgotten."""
+    """The candidate that is fastest on its first lines; the others are discarded."""
 
     def translate(lines: list[str]) -> list[str]:
         if len(engines) > 1:

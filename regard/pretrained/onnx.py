@@ -172,8 +172,16 @@ def export(
             {0: batch, 3: length},
         ),
     )
+    description = json.dumps(_description(model, longest=longest), indent=2)
+    (folder / "model.json").write_text(description, encoding="utf-8")
+    for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
+        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
+
+
+def _description(model: Transformer, *, longest: int) -> dict[str, Any]:
+    """What model.json says: names of inputs and outputs, sizes, and special ids."""
     attention = model.decoder.layers[0].self_attention
-    description = {
+    return {
         "encoder": ENCODER,
         "step": STEP,
         "layers": len(model.decoder.layers),
@@ -185,9 +193,6 @@ def export(
         "end": END,
         "never_generated": list(NEVER_GENERATED),
     }
-    (folder / "model.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
-    for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
-        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
 
 
 def _write(

@@ -1,4 +1,4 @@
-"""regard predict as a filter: in order, as soon as it may, with all that can be asked of it."""
+"""regard predict as a filter: in order, each output as soon as it is ready, with all options."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""BLEU written out equals sacrebleu's; languages are cut into words as they should be."""
+"""BLEU written out equals sacrebleu's; languages are split into words as they should be."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ HYPOTHESES = [
     "Am Abend kochen die Eltern eine Suppe , eine Suppe mit Ingwer .",
     "der Zug nach Bremen fährt ab Gleis 7.",
 ]
-"""As models write: a word for another, one twice, one left out, a space before the full stop."""
+"""Like outputs of a model: a wrong word, a repeated, a missing one, a space before a full stop."""
 
 
 def ours(hypotheses: list[str], references: list[str]) -> float:

@@ -71,7 +71,7 @@ def test_ties_share_one_weight() -> None:
 def test_without_teacher_forcing_the_decoder_reads_its_own_tokens() -> None:
     made = model(teacher_forcing=0.0, dropout=0.0)
     other = TARGET.clone()
-    other[:, 1:] = 3  # what stands after <s> is not looked at
+    other[:, 1:] = 3  # what follows <s> is not read
     made.train()
     assert made(SOURCE, TARGET, source_lengths=LENGTHS).equal(
         made(SOURCE, other, source_lengths=LENGTHS)

@@ -80,7 +80,7 @@ def test_a_transformer_in_8_bits_scores_almost_the_same() -> None:
 
 
 def test_a_processor_that_adds_in_16_bits_multiplies_rightly_too() -> None:
-    """As it would be without VNNI, which oneDNN can be told to do without."""
+    """As on a processor without VNNI, which oneDNN can be set not to use."""
     program = """
 import torch
 from regard.nn.int8 import Int8Linear, int8_linear_reference, largest_weight

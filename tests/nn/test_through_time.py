@@ -18,7 +18,7 @@ CELLS = {
 
 
 def of_torch(name: str) -> tuple[nn.Module, CellWeights, dict]:
-    """A kernel of torch's in double precision, its weights, and what the cell is told."""
+    """A kernel of torch's in double precision, its weights, and the options of the cell."""
     kind, options = CELLS[name]
     kernel = kind(5, 4, batch_first=True, **options).double()
     return kernel, CellWeights(*kernel.parameters()), options

@@ -1,4 +1,4 @@
-"""Alignments: each word of an output with the word of its source that was looked at to write it."""
+"""Alignments: each word of an output with the word of its source that it attends to."""
 
 import torch
 
