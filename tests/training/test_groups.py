@@ -44,7 +44,7 @@ class Small(nn.Module):
     [
         ["train.optimizer=adam"],
         ["train.optimizer=adamw", "train.weight_decay=0.1", "train.ema=0.9"],
-        ["train.optimizer=muon", "train.batch_size=32", "train.batch_tokens=null"],
+        ["train.optimizer=muon", "train.batch_size=32"],
         ["train.average=3", "train.eval_every=2"],
     ],
     ids=["adam", "adamw, ema", "muon", "average"],
@@ -71,7 +71,7 @@ def test_frozen_weights_keep_their_bits_and_resuming_gives_the_same(tmp_path, mo
 
 
 def first_weights(resolved: config.Config) -> dict[str, torch.Tensor]:
-    model = TASKS[resolved.task](resolved).build_model()
+    model = TASKS[resolved.task].learn(resolved).build_model()
     return {name: weight.detach() for name, weight in model.named_parameters()}
 
 
@@ -139,7 +139,7 @@ def test_a_state_must_be_of_exactly_the_weights_that_are_trained() -> None:
 
 def test_what_is_frozen_and_scaled_is_said_and_cannot_change_on_resume(tmp_path: Path) -> None:
     messages: list[str] = []
-    trained(tmp_path / "run", "train.steps=1", told=messages.append)
+    trained(tmp_path / "run", "train.steps=1", say=messages.append)
     assert any("are frozen and" in message and "0.5 × train.lr" in message for message in messages)
     with pytest.raises(UserError, match=r"another train\.freeze"):
         trained(tmp_path / "run", "train.freeze=encoder", resume=True)

@@ -53,6 +53,7 @@ def test_sums_add_and_divide_once() -> None:
 def test_one_batch_of_16_equals_4_batches_of_4(pieces: int, smoothing: float) -> None:
     """The same loss, gradient norm and weights afterwards, though the pieces differ in length."""
     config = Config(
+        data={"train": "sort", "valid": "sort", "test": "sort"},
         train={"steps": 1, "batch_size": 16, "label_smoothing": smoothing},
         model={"dropout": 0.0, "d_model": 16, "d_ff": 32, "n_heads": 2},
     )

@@ -89,7 +89,7 @@ def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
     def loss(dropout: float, alpha: float) -> float:
         torch.manual_seed(0)
         config = Config(
-            data=dict.fromkeys(("train", "valid", "test"), "sort"),
+            data={"train": "sort", "valid": "sort", "test": "sort"},
             train={"steps": 1, "batch_size": 2, "label_smoothing": 0.1, "r_drop": alpha},
             model={"kind": kind, "dropout": dropout, "d_model": 16, "d_ff": 32, "n_heads": 2},
         )

@@ -45,7 +45,8 @@ def test_texts_with_classes_are_shared_out_and_running_text_is_not() -> None:
     assert first.tokens + second.tokens == 64
     assert first.classes.tolist() == batch.classes.tolist()[::2]
     assert second.source.tolist() == batch.source.tolist()[1::2]
-    text = TextBatch(batch.source, batch.source, 128, first=True)
+    lengths = torch.full((len(batch.source),), batch.source.size(1))
+    text = TextBatch(batch.source, batch.source, 128, first=True, lengths=lengths)
     assert text.shares(2) == [text]
 
 
@@ -54,7 +55,7 @@ SHARED = ["train.batch_size=64", "train.clip=0"]
 
 def loop_of(shares: int, *settings: str, engine: Engine | None = None) -> Loop:
     resolved = config.load("sort", [*TINY, *SHARED, f"train.shares={shares}", *settings])
-    task = TASKS["translate"](resolved)
+    task = TASKS["translate"].learn(resolved)
     torch.manual_seed(1)
     return _loop(resolved, task, task.build_model(), engine or Engine())
 
