@@ -1,4 +1,4 @@
-"""Side by side with peers in one run; prints ratios. Under the policy that the command has too."""
+"""Comparisons with peers in one run, printed as ratios. Threads wait as they do in the command."""
 
 from regard.system.waiting import wait_asleep
 

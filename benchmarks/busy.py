@@ -1,9 +1,9 @@
-"""Training speed on busy cores: how OpenMP's threads wait for each other, with other work beside.
+"""Training speed on busy cores: how OpenMP's threads wait for each other, with other work running.
 
     python -m benchmarks.busy             (about fifteen minutes)
 
-The updates of `benchmarks.train_speed` at a narrow and a wide model, each policy in a process of
-its own, taking turns; alone, and beside one and two processes that compute without a pause.
+The updates of `benchmarks.train_speed` at a narrow and a wide model, each policy in its own
+process, taking turns; alone, and with one and two other processes that compute without a pause.
 """
 
 import argparse
@@ -30,12 +30,12 @@ POLICIES: dict[str, dict[str, str]] = {
 UPDATES = {64: 6, 256: 2}
 """Updates per turn, by width."""
 MOST_SECONDS = 3_600
-"""After this long a busy process ends by itself, whatever became of this one."""
+"""A busy process ends by itself after this long, even if this process was killed."""
 
 
 @contextlib.contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Meanwhile so many processes compute without a pause."""
+    """Within this context, this many processes compute without a pause."""
     program = f"import time\nend = time.time() + {MOST_SECONDS}\nwhile time.time() < end: pass"
     processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(count)]
     try:

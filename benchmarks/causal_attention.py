@@ -2,9 +2,9 @@
 
     python -m benchmarks.causal_attention            (about a minute)
 
-Each length and way is measured in a process of its own: the most memory that one forward pass adds,
-and the best time of a few. With is_causal memory grows with T, with a mask with T². The outputs of
-both ways are compared at the shortest length.
+Each length is measured both ways, each in its own process: the most memory that one forward pass
+adds, and the best time of a few. With is_causal memory grows with T, with a mask with T². The
+outputs of both are compared at the shortest length.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Peak:
 
 @torch.inference_mode()
 def output(way: str, length: int) -> torch.Tensor:
-    """One layer over one sequence; the mask is made anew, as a model would for every batch."""
+    """One layer over one sequence; the mask is built here, as a model would for every batch."""
     torch.manual_seed(0)
     attention = SelfAttention(D_MODEL, HEADS).eval()
     x = torch.randn(1, length, D_MODEL)
@@ -78,7 +78,7 @@ def measure(way: str, length: int) -> dict[str, float]:
 
 
 def in_a_process(way: str, length: int) -> dict[str, float]:
-    """The same in a process of its own, whose memory nothing else has used."""
+    """`measure` in its own process, whose memory nothing else has used."""
     command = [sys.executable, "-m", "benchmarks.causal_attention", "--only", way, str(length)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(result.stdout)

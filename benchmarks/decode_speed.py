@@ -3,10 +3,10 @@
     python -m benchmarks.decode_speed                     (about three minutes)
     python -m benchmarks.decode_speed --against DIR       (this checkout against another one)
 
-32 sentences to 64 tokens each, beam 5. The model is random and never ends by itself: all sides
-generate all 64 tokens, and must generate the same ones. Two ways to do without a cache: to compute
-all again at every step (regard.decoding.Replay), and to keep the encoder output, computing again
-the target so far and the logits of its last position alone.
+32 sentences to 64 tokens each, beam 5. The model is random and generates no end: all sides
+generate all 64 tokens, and must generate the same ones. There are two ways
+without a cache: to compute everything again at every step (regard.decoding.Replay), or to keep the
+encoder output and compute again the target so far, and the logits of its last position only.
 
 With --against, greedy and beam search of both checkouts take turns.
 """
@@ -80,11 +80,12 @@ def search(stepper: Stepper, source: Tensor, *, beam: int = BEAM) -> list[list[i
     options |= {"end": NO_TOKEN, "max_new_tokens": NEW_TOKENS}
     if "state" in inspect.signature(strategy).parameters:
         first = torch.ones(len(source), dtype=torch.long)
-        found = decoding.collect(strategy(stepper, stepper.start(source), first, **options))
+        hypotheses = decoding.collect(strategy(stepper, stepper.start(source), first, **options))
     else:  # a checkout in which a search returned its hypotheses and not its steps
-        found = strategy(stepper, source, start=1, **options)
+        hypotheses = strategy(stepper, source, start=1, **options)
     return [
-        (of_source[0] if isinstance(of_source, list) else of_source).tokens for of_source in found
+        (of_source[0] if isinstance(of_source, list) else of_source).tokens
+        for of_source in hypotheses
     ]
 
 

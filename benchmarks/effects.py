@@ -5,8 +5,8 @@
 
 DIR has the files of the recipe multi30k. A small Transformer (3 + 3 layers, width 128) is trained
 for a few epochs with no choice made, then with the first, with the first two, and so on; then with
-other numbers of BPE pieces; and the last run is decoded with other beams. Every run is made once
-for each seed, into --out, where a finished one is found again. Behind ± is the standard error.
+other BPE vocabulary sizes; and the last run is decoded with other beams. Every run is trained once
+per seed, into --out, where a finished run is used again. After ± is the standard error.
 """
 
 import argparse
@@ -49,7 +49,7 @@ BEAMS = [1, 2, 5, 10]
 
 
 def trained(folder: Path, chosen: list[str], settings: list[str]) -> Path:
-    """The run with what was chosen; made now, or finished, if it is not there."""
+    """The run with these settings; it is trained, or resumed, if it is not finished."""
     name = "_".join(setting.partition(".")[2] for setting in chosen)
     path = folder / (name or "plain")
     if not any("averaged" in line for line in read_metrics(path)):
@@ -61,7 +61,7 @@ def trained(folder: Path, chosen: list[str], settings: list[str]) -> Path:
 
 
 def last_evaluations(path: Path) -> tuple[float, float]:
-    """Greedy BLEU on valid: of the weights at the end, and of the mean of the last three."""
+    """Greedy BLEU on valid: of the last weights, and of the mean of the last three."""
     lines: list[dict[str, Any]] = read_metrics(path)
     single = [line for line in lines if "averaged" not in line][-1]
     averaged = [line for line in lines if "averaged" in line][-1]
@@ -122,12 +122,12 @@ def main() -> None:
     print()
     print_table(
         ["beam", "BLEU on valid"],
-        [[str(beam), shown([one["bleu"] for one in found])] for beam, found in beams.items()],
+        [[str(beam), shown([one["bleu"] for one in result])] for beam, result in beams.items()],
     )
 
 
 def _size(pieces: int) -> list[str]:
-    """The setting, unless it is the plain one: that run is there already."""
+    """The setting, unless it is the default, whose run exists already."""
     setting = f"tokenizer.vocab_size={pieces}"
     return [] if setting in PLAIN else [setting]
 

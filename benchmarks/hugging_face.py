@@ -1,4 +1,4 @@
-"""Our Transformer as a model of Hugging Face's, with the same weights: the peer to be equal to."""
+"""Our Transformer as a Hugging Face model with the same weights: the peer to compare with."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from regard.nn import Block, MultiHeadAttention, sinusoids
 
 
 def as_hugging_face(ours: Transformer, *, never: Sequence[int], longest: int) -> Any:
-    """A Marian model, or Pegasus, which is Marian's with each norm before its part and not after.
+    """A Marian model for post-norm, or a Pegasus model, which is Marian with pre-norm.
 
-    Of Transformers with one shared embedding, sinusoidal positions and relu. never: tokens that it
-    does not write. longest: positions that it has.
+    The Transformer must have one shared embedding, sinusoidal positions and ReLU. never: tokens
+    that are not generated. longest: how many positions the model has.
     """
     from transformers import (
         MarianConfig,

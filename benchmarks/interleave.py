@@ -1,8 +1,8 @@
-"""A against B on a noisy machine: each in a process of its own, taking turns, compared as ratios.
+"""A against B on a noisy machine: each in its own process, taking turns, compared as ratios.
 
-A contestant prepares itself, then works whenever it is told to and answers with how much it did.
-While one works, the others wait, so that all meet the same weather; and none shares an allocator
-or a thread pool with another.
+A contestant prepares itself, then works at every request and replies with how much it did. While
+one works, the others wait, so that noise affects all alike; and none shares an allocator or a
+thread pool with another.
 """
 
 import json
@@ -17,14 +17,14 @@ from typing import Any
 from regard.system.waiting import CHOSEN_BY_USER
 
 Work = Callable[[], tuple[float, float]]
-"""Does one share of work: seconds it took, and the amount (tokens, sentences)."""
+"""Does one share of work: returns its seconds, and the amount (tokens, sentences)."""
 
 
 class Contestant:
-    """A process that works when it is told to.
+    """A process that works on request.
 
     checkout: another copy of the project, whose `regard` the script is run with.
-    environment: how this contestant's threads wait, in place of the benchmarks' policy.
+    environment: how this contestant's threads wait, instead of the benchmarks' policy.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Contestant:
         return json.loads(line)
 
     def work(self, *, counted: bool = True) -> None:
-        """One share; its speed is kept, unless it was a warm-up."""
+        """Do one share; its speed is recorded, unless it is a warm-up."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
@@ -71,7 +71,7 @@ class Contestant:
 
     @property
     def speed(self) -> float:
-        """The median speed, in amount a second."""
+        """The median speed, in amount per second."""
         return statistics.median(self.speeds)
 
     def close(self) -> None:
@@ -82,12 +82,12 @@ class Contestant:
 
 
 def _without_policy() -> dict[str, str]:
-    """The environment as it is where nobody has said how threads wait."""
+    """The environment without a policy of how threads wait."""
     return {name: value for name, value in os.environ.items() if name not in CHOSEN_BY_USER}
 
 
 def peak_memory(process: int) -> float:
-    """The largest resident set of a process so far, in MB; 0 where the system does not say."""
+    """The largest resident set of a process so far, in MB; 0 if the system does not report it."""
     status = Path(f"/proc/{process}/status")
     lines = status.read_text().splitlines() if status.exists() else []
     sizes = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
@@ -95,7 +95,7 @@ def peak_memory(process: int) -> float:
 
 
 def take_turns(contestants: list[Contestant], *, rounds: int, warm_up: int = 1) -> None:
-    """Everyone in turn, again and again."""
+    """Run all contestants in turn, round after round."""
     for number in range(warm_up + rounds):
         for contestant in contestants:
             contestant.work(counted=number >= warm_up)
@@ -104,19 +104,19 @@ def take_turns(contestants: list[Contestant], *, rounds: int, warm_up: int = 1) 
 
 
 def ratio(one: Contestant, other: Contestant) -> float:
-    """How many times faster: the median over rounds, each compared within itself."""
+    """How many times faster: the median over rounds of the ratio within a round."""
     return statistics.median(a / b for a, b in zip(one.speeds, other.speeds, strict=True))
 
 
 def serve(work: Work, facts: dict[str, Any] | None = None) -> None:
-    """The contestant's side: work for every line on standard input."""
+    """Run as a contestant: work once per line of standard input."""
     print(json.dumps(facts or {}), flush=True)
     for _ in sys.stdin:
         print(json.dumps(work()), flush=True)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    """A table in Markdown, as it stands in docs/benchmarks.md."""
+    """A table in Markdown, as in docs/benchmarks.md."""
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header))
     for row in rows:

@@ -3,9 +3,9 @@
 python -m benchmarks.memory                       (30 thousand, 1 million and 10 million lines)
 python -m benchmarks.memory --lines 30000 300000
 
-Parallel files are generated into a temporary folder. A process of its own learns a tokenizer from
-them, writes the token ids to disk, and makes the batches of a window or more; its largest resident
-set, mapped pages among it, is what is shown.
+Parallel files are generated into a temporary folder. A separate process learns a tokenizer from
+them, writes the token ids to disk, and makes the batches of a window or more. The table shows its
+peak resident set size, including mapped pages.
 """
 
 import argparse
@@ -28,20 +28,20 @@ BATCHES = 3_000
 def generate(folder: Path, lines: int) -> None:
     """Sentences of 4 to 20 words, the same words in both languages' spelling.
 
-    There are always new ones, as in a language: a word is the rarer the higher its number, by its
-    power of 1.8, so that the different ones grow with about the root of all.
+    New words keep occurring, as in a language: the frequency of a word falls with its number to the
+    power of 1.8, so that the vocabulary grows with about the square root of the text.
     """
-    draw = np.random.default_rng(lines)
+    random = np.random.default_rng(lines)
     with (folder / "train.en").open("w") as source, (folder / "train.de").open("w") as target:
         for _ in range(lines):
-            numbers = 1_000 * ((1 - draw.random(draw.integers(4, 21))) ** -1.25 - 1)
+            numbers = 1_000 * ((1 - random.random(random.integers(4, 21))) ** -1.25 - 1)
             sentence = [f"w{number:x}" for number in numbers.astype(int).tolist()]
             source.write(" ".join(sentence) + "\n")
             target.write(" ".join(word[::-1] for word in sentence) + "\n")
 
 
 def work(folder: Path) -> None:
-    """What training does before and beside the model."""
+    """What training does apart from the model."""
     from regard import config
     from regard.tasks.translate import Translate
 

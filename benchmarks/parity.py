@@ -1,4 +1,4 @@
-"""The parity recipe, trained whole: every cell by both paths, and what fails without each trick.
+"""The parity recipe, trained to the end: every cell by both paths, and without each trick.
 
 python -m benchmarks.parity                          (about ten minutes)
 python -m benchmarks.parity --picture parity.png     draws the learning curves as well
@@ -32,7 +32,7 @@ VARIANTS: dict[str, list[str]] = {
 
 
 def measure(settings: list[str]) -> dict[str, Any]:
-    """Train, and score on unseen sequences of the training lengths and of 200 numbers."""
+    """Train, and measure on unseen sequences of the training lengths and of 200 numbers."""
     with tempfile.TemporaryDirectory() as folder:
         made, _ = train(config.load("parity", settings), Path(folder) / "run")
         long = load(Path(folder) / "run", settings=["data.test=parity-long"])
@@ -46,9 +46,9 @@ def measure(settings: list[str]) -> dict[str, Any]:
         }
 
 
-def row(found: dict[str, Any]) -> list[str]:
-    solved = "never" if found["solved"] is None else f"{found['solved']:,}"
-    return [f"{found['short']:.4f}", f"{found['long']:.4f}", solved, f"{found['seconds']:.0f}"]
+def row(result: dict[str, Any]) -> list[str]:
+    solved = "never" if result["solved"] is None else f"{result['solved']:,}"
+    return [f"{result['short']:.4f}", f"{result['long']:.4f}", solved, f"{result['seconds']:.0f}"]
 
 
 HEAD = ["accuracy, 4 to 20", "accuracy, 200", "solved after updates", "seconds of training"]
@@ -61,18 +61,18 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for kind, cell in CELLS:
-        # The reference path is slower, and the same: one seed of it will do.
+        # The reference path is slower and computes the same: one seed is enough.
         for seed in options.seeds if cell == "fast" else options.seeds[:1]:
-            found = measure([f"model.kind={kind}", f"model.cell={cell}", f"seed={seed}"])
-            rows.append([kind, cell, str(seed), *row(found)])
+            result = measure([f"model.kind={kind}", f"model.cell={cell}", f"seed={seed}"])
+            rows.append([kind, cell, str(seed), *row(result)])
             print(*rows[-1], flush=True)
     print_table(["cell", "path", "seed", *HEAD], rows)
     rows, curves = [], {}
     for kind in ("rnn", "gru", "lstm"):
         for name, settings in VARIANTS.items():
-            found = measure([f"model.kind={kind}", *settings])
-            rows.append([name, kind, *row(found)])
-            curves[kind, name] = found["curve"]
+            result = measure([f"model.kind={kind}", *settings])
+            rows.append([name, kind, *row(result)])
+            curves[kind, name] = result["curve"]
             print(*rows[-1], flush=True)
     print_table(["training", "cell", *HEAD], rows)
     if options.picture is not None:
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def draw(curves: dict[tuple[str, str], list[tuple[int, float]]], path: Path) -> None:
-    """Accuracy on valid against updates, a panel a cell."""
+    """Draw the accuracy on valid by update, one panel per cell."""
     colours = ["#2d1056", "#e76f51", "#2a9d8f", "#8ecae6", "#9a9aab", "#22223b"]
     figure, panels = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
     for axes, kind in zip(panels, ("rnn", "gru", "lstm"), strict=True):

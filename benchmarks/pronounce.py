@@ -34,15 +34,15 @@ BUDGET = [
 
 def variants(kinds: list[str], attentions: list[str]) -> list[tuple[str, str, list[str]]]:
     """Kind, attention and settings of each model to train."""
-    found = [
+    settings = [
         (kind, attention, [f"model.kind={kind}", f"model.attention={attention}"])
         for kind in kinds
         if kind != "transformer"
         for attention in attentions
     ]
     if "transformer" in kinds:
-        found.append(("transformer", "2 layers", ["model.kind=transformer", "model.n_layers=2"]))
-    return found
+        settings.append(("transformer", "2 layers", ["model.kind=transformer", "model.n_layers=2"]))
+    return settings
 
 
 def main() -> None:

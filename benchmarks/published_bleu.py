@@ -1,10 +1,10 @@
-"""A translator scored as papers on Multi30k score theirs: lowercased, tokenised text.
+"""BLEU as papers on Multi30k report it: on lowercased, tokenised text.
 
 python -m benchmarks.published_bleu RUN --data DIR
 
 Outputs and references go through the Moses scripts that the corpus was prepared with (punctuation
-normalised, lowercased, tokenised; here by sacremoses), and BLEU counts what stands between spaces,
-as multi-bleu does. Beside it stand sacreBLEU's scores of the same outputs, on text as it is read.
+normalised, lowercased, tokenised; here by sacremoses), and words are what is between spaces,
+as in multi-bleu. The table also shows sacreBLEU's value for the same outputs, on plain text.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.interleave import print_table
 
 
 def prepared(texts: Sequence[str], language: str) -> list[str]:
-    """Texts as the Moses scripts would leave them."""
+    """The texts after the Moses scripts."""
     normal, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
     return [tokenizer.tokenize(normal.normalize(text.lower()), return_str=True) for text in texts]
 
@@ -40,12 +40,12 @@ def main() -> None:
     )
     # force: they are tokenised, and meant to be.
     moses = BLEU(tokenize="none", smooth_method="none", force=True)
-    found = {
+    bleu_by_text = {
         "lowercased, Moses' tokenizer": moses.corpus_score(outputs, [references]).score,
         "sacreBLEU, lowercased": scores["bleu_lc"],
         "sacreBLEU": scores["bleu"],
     }
-    print_table(["text", "BLEU"], [[name, f"{score:.2f}"] for name, score in found.items()])
+    print_table(["text", "BLEU"], [[name, f"{score:.2f}"] for name, score in bleu_by_text.items()])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The loss of R-Drop: its gradient written out, beside the one that autograd finds.
+"""The loss of R-Drop: its gradient written out, against autograd's.
 
 python -m benchmarks.r_drop_speed             (about two minutes)
 
-Batches of 2,048 target tokens, read twice, and 6,000 pieces, as multi30k-long has them. First
-the loss alone, forward and back; then whole updates of a Transformer of width 128, 4 + 4 layers.
+Batches of 2,048 target tokens, with two forward passes each, and 6,000 subwords, as in
+multi30k-long. First only the loss, forward and backward; then whole updates of a Transformer of
+width 128, 4 + 4 layers.
 """
 
 import argparse
@@ -30,7 +31,7 @@ WHOLE = "update"
 
 
 def loss_alone(path: str) -> Work:
-    """The loss of both readings of a batch, and its gradient."""
+    """The loss of both passes of a batch, and its gradient."""
     scores = torch.randn(2 * ROWS, LENGTH + 1, VOCAB, requires_grad=True)
     targets = torch.randint(4, VOCAB, (ROWS, LENGTH + 1))
 
@@ -45,19 +46,19 @@ def loss_alone(path: str) -> Work:
 
 
 def update(path: str) -> Work:
-    """All that an update takes."""
+    """A whole update."""
     model = Transformer(
         VOCAB, VOCAB, d_model=WIDTH, n_layers=4, n_heads=4, d_ff=2 * WIDTH, tie_embeddings="all"
     ).train()
 
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
-        scores = model(
+        logits = model(
             batch.source.repeat(2, 1),
             batch.target_in.repeat(2, 1),
             source_lengths=batch.source_lengths.repeat(2),
         )
-        found = PATHS[path](scores, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
-        return Sums.of(found, batch.tokens)
+        result = PATHS[path](logits, batch.target_out, alpha=ALPHA, smoothing=SMOOTHING)
+        return Sums.of(result, batch.tokens)
 
     optimiser = make_optimiser(model, name="muon", lr=1e-4)
     # The benchmark hands its batch to the loop itself.

@@ -3,10 +3,10 @@
 python -m benchmarks.recurrent_speed             (about three minutes)
 
 A classifier of one layer, batches of 32. First on sequences of 20 tokens, by the fast path and by
-the written-out one: whole updates, and the recurrent layer alone, forward and back, beside which
-stands torch.nn's too. Then an LSTM of width 128 on ragged texts, 4 to 80 tokens and 18 on average,
-beside the loop that a tutorial would write over torch.nn.LSTM: random batches, padded to their
-longest, the last real step picked out.
+the written-out one: whole updates, and the recurrent layer alone, forward and backward, with
+torch.nn's for comparison. Then an LSTM of width 128 on ragged texts, 4 to 80 tokens and 18 on
+average, against the loop of a tutorial over torch.nn.LSTM: random batches, padded to their longest,
+and the output of the last real step.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def even_batches() -> Iterator[ClassBatch]:
 
 
 def random_batches() -> Iterator[ClassBatch]:
-    """Texts shuffled, cut into rows of equal number, padded to their longest."""
+    """Shuffled texts in batches of equally many rows, padded to their longest."""
     sources, targets = texts()
     random = np.random.default_rng(1)
     while True:
@@ -130,7 +130,7 @@ def regard(
 
 
 def layer(kind: CellKind, width: int, path: str) -> Work:
-    """The recurrent layer alone, forward and back."""
+    """The recurrent layer alone, forward and backward."""
     x = torch.randn(ROWS, LENGTH, width, requires_grad=True)
     layers = (
         FAST[kind](width, width, batch_first=True)
@@ -205,9 +205,9 @@ def main() -> None:
         [*header, "fast / reference, the layer alone", "fast / torch.nn, the layer alone"], rows
     )
     names = ("plain", "regard", "regard, its batches")
-    found = {name: Contestant(__file__, name) for name in names}
-    take_turns(list(found.values()), rounds=options.rounds, warm_up=2)
-    peer, ours, same = found.values()
+    contestants = {name: Contestant(__file__, name) for name in names}
+    take_turns(list(contestants.values()), rounds=options.rounds, warm_up=2)
+    peer, ours, same = contestants.values()
     print()
     print_table(
         ["torch.nn.LSTM, tokens/s", "Regard, tokens/s", "Regard / plain", "on the same batches"],

@@ -1,4 +1,4 @@
-"""How long `regard --help` takes, beside Python itself and `import torch`.
+"""How long `regard --help` takes, against Python itself and `import torch`.
 
 python -m benchmarks.startup                     (about half a minute)
 """
@@ -33,10 +33,10 @@ def main() -> None:
         [
             [
                 name,
-                f"{statistics.median(found):.2f}",
-                f"{statistics.median(map(truediv, help_command, found)):.2f}×",
+                f"{statistics.median(times):.2f}",
+                f"{statistics.median(map(truediv, help_command, times)):.2f}×",
             ]
-            for name, found in seconds.items()
+            for name, times in seconds.items()
         ],
     )
 

@@ -1,6 +1,6 @@
-"""The synthetic recipes, trained whole: exact match on 2,000 held-out sequences, kind by kind.
+"""The synthetic recipes, trained to the end: exact match on 2,000 held-out sequences, by kind.
 
-python -m benchmarks.synthetic                   (about three minutes a recipe)
+python -m benchmarks.synthetic                   (about three minutes per recipe)
 python -m benchmarks.synthetic sort --seeds 1 2 3
 """
 
@@ -34,9 +34,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 trained, _ = train(resolved, Path(folder) / recipe)
                 pairs = trained.task.pairs("test")
-                found = trained.predict([source for source, _ in pairs])
+                predictions = trained.predict([source for source, _ in pairs])
             right: dict[str, list[bool]] = {kind.__name__: [] for kind in KINDS}
-            for (source, target), output in zip(pairs, found, strict=True):
+            for (source, target), output in zip(pairs, predictions, strict=True):
                 right[kind_of(source)].append(output == target)
             total = sum(sum(marks) for marks in right.values())
             rows.append(

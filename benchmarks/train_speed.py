@@ -5,7 +5,7 @@
 
 The other side is the loop of a good tutorial: nn.Transformer, sentences in random batches padded to
 their longest, Adam, label smoothing, clipped gradients. Both sides have the same architecture,
-dropout and mean number of real tokens a batch. Lengths: 14 on average, up to 40, or those of the
+dropout and mean number of real tokens per batch. Lengths: 14 on average, up to 40, or those of the
 recipe multi30k, whose files are in DIR.
 """
 
@@ -38,7 +38,7 @@ from regard.training.optimisers import make_optimiser
 VOCAB, LAYERS, ROWS, DROPOUT, SMOOTHING = 8000, 3, 64, 0.1, 0.1
 SENTENCES, LONGEST = 20_000, 128
 SHARE = {64: 12, 256: 5, 512: 3}
-"""Updates a turn, by width."""
+"""Updates per turn, by width."""
 
 
 def heads(width: int) -> int:
@@ -46,7 +46,7 @@ def heads(width: int) -> int:
 
 
 def sentences(data: Path | None) -> tuple[list[list[int]], list[list[int]]]:
-    """Pairs whose lengths spread as captions and short sentences do, the two sides alike."""
+    """Pairs with the lengths of captions and short sentences, similar on both sides."""
     if data is not None:
         task = Translate.learn(config.load("multi30k", [f"data.directory={data}"]))
         sources, targets = task.examples("train").rows(np.arange(SENTENCES))
@@ -114,7 +114,7 @@ class Tutorial(nn.Module):
 
 
 def random_batches(data: Path | None) -> Iterator[Batch]:
-    """Sentences shuffled, cut into rows of equal number, padded to their longest."""
+    """Shuffled sentences in batches of equally many rows, padded to their longest."""
     sources, targets = sentences(data)
     random = np.random.default_rng(1)
     while True:
@@ -124,7 +124,7 @@ def random_batches(data: Path | None) -> Iterator[Batch]:
 
 
 def bucketed_batches(data: Path | None) -> Iterator[Batch]:
-    """The same sentences as Regard batches them, with as many real tokens a batch on average."""
+    """The same sentences as Regard batches them, with as many real tokens per batch on average."""
     sources, targets = sentences(data)
     longest = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
     budget = round(ROWS * sum(longest) / len(longest))
@@ -207,19 +207,19 @@ def regard(
 
 
 def matrix_product(share: int) -> Work:
-    """The machine's best: products of 1024 × 1024 matrices, in floating-point operations."""
-    one, other = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    """The machine's limit: products of 1024 × 1024 matrices, in floating-point operations."""
+    left, right = torch.randn(1024, 1024), torch.randn(1024, 1024)
 
     def work() -> tuple[float, float]:
         began = time.perf_counter()
         for _ in range(10):
-            one @ other
+            left @ right
         return time.perf_counter() - began, 10 * 2 * 1024**3
 
     return work
 
 
-def operations_a_token(width: int, data: Path | None) -> float:
+def operations_per_token(width: int, data: Path | None) -> float:
     """Floating-point operations of one update for every real token, on bucketed batches."""
     loop, model = regard_loop(width, Engine())
     batches, tokens, operations = bucketed_batches(data), 0, 0
@@ -286,20 +286,26 @@ def main() -> None:
             "matrix product",
         ]
         where = [] if options.data is None else ["--data", options.data.resolve()]
-        found = {name: Contestant(__file__, name, "--widths", width, *where) for name in names}
-        take_turns(list(found.values()), rounds=options.rounds, warm_up=3)
-        ours, peer = found["regard"], found["tutorial"]
-        share = ours.speed * operations_a_token(width, options.data) / found["matrix product"].speed
+        contestants = {
+            name: Contestant(__file__, name, "--widths", width, *where) for name in names
+        }
+        take_turns(list(contestants.values()), rounds=options.rounds, warm_up=3)
+        ours, peer = contestants["regard"], contestants["tutorial"]
+        share = (
+            ours.speed
+            * operations_per_token(width, options.data)
+            / contestants["matrix product"].speed
+        )
         rows.append(
             [
                 str(width),
                 f"{peer.speed:,.0f}",
                 f"{ours.speed:,.0f}",
                 f"**{ratio(ours, peer):.2f}×**",
-                f"{ratio(found['regard, its batches'], peer):.2f}×",
-                f"{ratio(found['regard, shared out'], ours):.2f}×",
-                f"{ratio(found['regard, compiled'], ours):.2f}×",
-                f"{ratio(ours, found['regard, memory handed back']):.2f}×",
+                f"{ratio(contestants['regard, its batches'], peer):.2f}×",
+                f"{ratio(contestants['regard, shared out'], ours):.2f}×",
+                f"{ratio(contestants['regard, compiled'], ours):.2f}×",
+                f"{ratio(ours, contestants['regard, memory handed back']):.2f}×",
                 f"{100 * share:.0f}%",
                 f"{ours.peak:,.0f} / {peer.peak:,.0f}",
             ]

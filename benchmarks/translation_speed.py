@@ -4,7 +4,7 @@
 
 RUN is a trained run of the recipe multi30k, DIR has its files. All engines have the run's weights
 and its tokenizer, go from text to text, and keep no more than two threads. Hugging Face's model is
-Pegasus, which is Marian's with each norm before its part and not after, as this recipe has it.
+Pegasus, which is Marian with pre-norm, as in this recipe.
 Every engine but ours tries several sizes of batches, CTranslate2 also one translator or two, and
 keeps its fastest. Without a length penalty (the default here) all three mean the same by beam
 search: outputs are compared. A ratio is the median of those of the rounds.
@@ -24,9 +24,9 @@ import torch
 from benchmarks.hugging_face import as_hugging_face
 from benchmarks.interleave import Contestant, print_table, ratio, serve, take_turns
 from regard.data.batches import source_batch
-from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START
+from regard.data.tokenizer import END, NEVER_GENERATED, PADDING, START
 from regard.metrics.bleu import bleu
-from regard.metrics.translation import translation_scores, words_of
+from regard.metrics.translation import translation_metrics, words_of
 from regard.models import Transformer
 from regard.runs.run import Run, load
 from regard.system.memory import keep_freed_memory
@@ -43,7 +43,7 @@ def regard(run: Run, beam: int, penalty: float) -> Engine:
 
 def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
     assert isinstance(run.model, Transformer)
-    theirs = as_hugging_face(run.model, never=NEVER_WRITTEN, longest=256)
+    theirs = as_hugging_face(run.model, never=NEVER_GENERATED, longest=256)
     theirs.generation_config.update(
         num_beams=beam, length_penalty=penalty, max_new_tokens=LONGEST, max_length=None
     )
@@ -51,16 +51,16 @@ def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
     def translate(lines: list[str], size: int) -> list[str]:
         ids = run.tokenizer.encode(lines)
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
-        found = [""] * len(ids)
+        outputs = [""] * len(ids)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]
             source = source_batch([ids[row] for row in rows]).tokens
             with torch.inference_mode():
-                written = theirs.generate(source, attention_mask=(source != PADDING).long())
-            for row, tokens in zip(rows, written.tolist(), strict=True):
+                generated = theirs.generate(source, attention_mask=(source != PADDING).long())
+            for row, tokens in zip(rows, generated.tolist(), strict=True):
                 kept = [token for token in tokens if token not in (PADDING, START, END)]
-                found[row] = run.tokenizer.decode(kept)
-        return found
+                outputs[row] = run.tokenizer.decode(kept)
+        return outputs
 
     return _fastest([partial(translate, size=size) for size in (32, 64, 128)])
 
@@ -85,7 +85,7 @@ def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:
 
     def translate(lines: list[str], translator: Any, size: int) -> list[str]:
         texts = [tokenizer.tokens(one) for one in tokenizer.encode(lines)]
-        found = translator.translate_batch(
+        hypotheses = translator.translate_batch(
             texts,
             beam_size=beam,
             length_penalty=penalty,
@@ -95,7 +95,7 @@ def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:
             disable_unk=True,
             suppress_sequences=never,
         )
-        return [tokenizer.decode([ids[token] for token in one.hypotheses[0]]) for one in found]
+        return [tokenizer.decode([ids[token] for token in one.hypotheses[0]]) for one in hypotheses]
 
     return _fastest(
         [
@@ -107,7 +107,7 @@ def ctranslate2(run: Run, beam: int, penalty: float, *, kind: str) -> Engine:
 
 
 def _fastest(engines: list[Engine]) -> Engine:
-    """The one that is fastest on the lines that it is first given; the others are forgotten."""
+    """The candidate that is fastest on its first lines; the others are discarded."""
 
     def translate(lines: list[str]) -> list[str]:
         if len(engines) > 1:
@@ -140,7 +140,7 @@ def contestant(name: str, options: argparse.Namespace) -> None:
     outputs = engine(lines)
     targets = [target for _, target in pairs][: options.lines]
     language = run.config.data.languages[1]
-    scores = translation_scores(outputs, targets, language=language, names=["bleu", "bleu_lc"])
+    scores = translation_metrics(outputs, targets, language=language, names=["bleu", "bleu_lc"])
     cut = words_of(language)
     written_out = bleu([cut(one) for one in outputs], [cut(one) for one in targets]).score
     if not math.isclose(written_out, scores["bleu"]):
@@ -178,14 +178,14 @@ def main() -> None:
         "--lines",
         options.lines,
     ]
-    found = {}
+    contestants = {}
     for name in ENGINES:
-        found[name] = Contestant(__file__, name, *shared)
+        contestants[name] = Contestant(__file__, name, *shared)
         print(f"{name} is ready", flush=True)
-    take_turns(list(found.values()), rounds=options.rounds, warm_up=0)
-    ours = found["Regard"]
+    take_turns(list(contestants.values()), rounds=options.rounds, warm_up=0)
+    ours = contestants["Regard"]
     rows = []
-    for name, one in found.items():
+    for name, one in contestants.items():
         outputs = zip(one.facts["outputs"], ours.facts["outputs"], strict=True)
         rows.append(
             [

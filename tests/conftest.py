@@ -98,8 +98,8 @@ def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
-        found = capfd.readouterr()
-        return Result(code, found.out, found.err)
+        result = capfd.readouterr()
+        return Result(code, result.out, result.err)
 
     return run
 

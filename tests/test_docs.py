@@ -29,10 +29,10 @@ CHINESE = [document for document in DOCUMENTS if document.name.endswith(".zh-CN.
 
 def blocks(document: Path) -> list[tuple[str, str]]:
     """The fenced blocks of a document that can be run: (language, text)."""
-    found = re.findall(
+    matches = re.findall(
         r"^```(\w+)\n(.*?)^```", document.read_text(), flags=re.DOTALL | re.MULTILINE
     )
-    return [(language, text) for language, text in found if language in ("bash", "python")]
+    return [(language, text) for language, text in matches if language in ("bash", "python")]
 
 
 def shortened(line: str) -> str:

@@ -1,4 +1,4 @@
-"""regard data check: what would become of the data of a run."""
+"""regard data check: a report on the data of a run before it is trained on."""
 
 from regard.commands import options, tables
 from regard.commands.terminal import print_json
@@ -16,18 +16,15 @@ def data_check(
     """
     from regard import config
     from regard.tasks import TASKS
-    from regard.tasks import check as checking
 
     resolved = config.load(recipe, settings or ())
     stops = resolved.data.on_bad_line == "error"
     resolved.data.on_bad_line = "skip"
     if data is not None:
         resolved.data.directory = str(data.resolve())
-    reports = checking.check(TASKS[resolved.task].learn(resolved))
+    reports = TASKS[resolved.task].learn(resolved).data_report()
     if as_json:
-        print_json(
-            {"splits": {split: checking.as_json(report) for split, report in reports.items()}}
-        )
+        print_json({"splits": {split: report.as_json() for split, report in reports.items()}})
         return
     for split, report in reports.items():
         print(tables.of_data(split, getattr(resolved.data, split), report))

@@ -45,7 +45,7 @@ def evaluate(
     first = open_run(run, device=device, data=data, settings=settings, quantize=quantize)
     opened = open_ensemble(first, ensemble, device=device, quantize=quantize)
     if analysis and not opened.task.analysable:
-        raise UserError("--analysis is of translations: runs with data.scores=translation.")
+        raise UserError("--analysis is for translation: a run with data.scores=translation.")
     began = time.perf_counter()
     with progress():
         evaluation = opened.evaluation(split, **given_options())

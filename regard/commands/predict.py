@@ -36,7 +36,7 @@ def predict(
     device: options.Device = "cpu",
     as_json: options.Json = False,
 ) -> None:
-    """Print one output per input line, in order. Printed as soon as it is ready.
+    """Print one output per input line, in order, each as soon as it is ready.
 
     For example: echo "3 1 2" | regard predict runs/sort
     """

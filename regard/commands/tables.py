@@ -52,7 +52,7 @@ def of_equality(equality: str, difference: float, *, tolerance: float, holds: bo
 
 
 def of_data(split: str, name: str, report: "SplitReport") -> str:
-    """What became of the lines of one part of the data."""
+    """The report on one split of the data."""
     dropped = sum(report.left_out.values())
     kept = f"{report.kept:,} pairs kept, {report.truncated} truncated, {dropped:,} left out"
     lines = [f"{split} ({name}): {kept}"]
@@ -63,7 +63,7 @@ def of_data(split: str, name: str, report: "SplitReport") -> str:
     lines.append(f"  tokens: {report.tokens:,}, of which the vocabulary has {report.coverage:.2%}")
     if report.vocabulary_from_one_in > 1:
         lines.append(f"    it is learned from one line in {report.vocabulary_from_one_in:,}")
-    lines.append(f"  duplicates: {report.duplicates:,} pairs stood there before")
+    lines.append(f"  duplicates: {report.duplicates:,} pairs repeat an earlier one")
     if split != "train":
         lines.append(
             f"  overlap: {report.in_train:,} pairs and {report.sources_in_train:,} sources are in "

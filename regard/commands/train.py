@@ -115,6 +115,6 @@ def _say_why_it_stopped(stop: "Stop | None") -> None:
     if stop.signal is None:
         tell(f"Stopped early: {stop.reason}.")
         return
-    tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Go on with:")
+    tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Continue with:")
     tell("  " + resume_command(sys.argv[1:]))
     raise typer.Exit(128 + stop.signal)

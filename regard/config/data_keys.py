@@ -91,8 +91,8 @@ class Data(Section):
     def _something_that_grows(self) -> "Data":
         if self.curriculum and self.train != "parity":
             raise ValueError(
-                f"curriculum={self.curriculum} is for train=parity, and there is "
-                f"train={self.train}: set data.curriculum=0"
+                f"curriculum={self.curriculum} is for train=parity, not "
+                f"train={self.train}; set data.curriculum=0"
             )
         return self
 
@@ -154,7 +154,7 @@ class Tokenization(Section):
     def _merges_to_leave_out(self) -> "Tokenization":
         others = sorted(set(self.kinds) - {"bpe", "bytes"})
         if self.dropout and others:
-            raise ValueError(f"dropout is for kind=bpe or bytes, and there is kind={others[0]}")
+            raise ValueError(f"dropout needs kind=bpe or bytes, not kind={others[0]}")
         return self
 
     @model_validator(mode="after")
@@ -170,7 +170,7 @@ class Tokenization(Section):
     def _one_kind_if_joint(self) -> "Tokenization":
         if self.joint and len(set(self.kinds)) == 2:
             raise ValueError(
-                f"target_kind={self.target_kind} beside kind={self.kind} needs two vocabularies: "
+                f"target_kind={self.target_kind} with kind={self.kind} needs two vocabularies: "
                 f"joint=false"
             )
         return self

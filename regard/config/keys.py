@@ -80,7 +80,7 @@ class Config(Section):
     def _fits_the_task(self) -> "Config":
         if self.model.kind not in KINDS[self.task]:
             raise ValueError(
-                f"model.kind={self.model.kind} is not made for task={self.task}; "
+                f"model.kind={self.model.kind} is not available for task={self.task}; "
                 f"it may be {listed(KINDS[self.task])}"
             )
         if self.task == "lm" and self.data.held_out:
@@ -98,7 +98,7 @@ class Config(Section):
         if self.train is None:
             return self
         if self.task != "translate" and self.train.r_drop:
-            raise ValueError(f"train.r_drop is for task=translate, and this is {self.task}")
+            raise ValueError(f"train.r_drop is for task=translate, not task={self.task}")
         if self.task == "lm" and self.train.shares > 1:
             raise ValueError(
                 f"train.shares={self.train.shares}: lm carries a state from batch to batch, so its "
@@ -120,6 +120,6 @@ class Config(Section):
         if tied and not self.tokenizer.joint:
             raise ValueError(
                 "model.tie_embeddings=all needs one vocabulary, tokenizer.joint=true; "
-                "output ties the target's two weights alone"
+                "output ties only the two weights of the target"
             )
         return self

@@ -117,10 +117,9 @@ class Model(Section):
             )
         width = self.d_model // self.n_heads if self.d_head is None else self.d_head
         if self.positions == "rotary" and width % 2:
-            origin = (
-                f"d_model={self.d_model} with n_heads={self.n_heads} gives heads of {width}"
-                if self.d_head is None
-                else f"d_head={width}"
+            origin = f"d_model={self.d_model} / n_heads={self.n_heads} = {width}"
+            raise ValueError(
+                f"positions=rotary rotates pairs of dimensions, and "
+                f"{origin if self.d_head is None else f'd_head={width}'} is odd"
             )
-            raise ValueError(f"positions=rotary turns pairs of numbers, and {origin}, which is odd")
         return self

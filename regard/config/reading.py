@@ -77,7 +77,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if key.value in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
+                    problem=f"the key {key.value!r} occurs twice", problem_mark=key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -119,7 +119,7 @@ class Train(Section):
         if self.weight_decay and self.optimizer == "adam":
             raise ValueError("weight_decay needs optimizer=adamw or muon")
         if self.cycles > 1 and self.schedule != "cosine":
-            raise ValueError(f"cycles are of schedule=cosine, and this is {self.schedule}")
+            raise ValueError(f"cycles={self.cycles} needs schedule=cosine, not {self.schedule}")
         return self
 
     @model_validator(mode="after")

@@ -76,9 +76,9 @@ def _parallel(paths: Sequence[Path], layout: Layout) -> Iterator[Record]:
             shorter = paths[lines.index(None)]
             longer = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
             raise UserError(
-                f"{longer}:{number}: this line has no partner, for {shorter} ends after "
-                f"{number - 1:,} lines. Nothing tells which line is missing: make "
-                f"{'both' if len(paths) == 2 else 'all'} files of equal length."
+                f"{longer}:{number}: this line has no counterpart: {shorter} ends after "
+                f"{number - 1:,} lines. Any line may be the missing one: give "
+                f"{'both' if len(paths) == 2 else 'all'} files the same lines."
             )
         texts = [text for _, text in lines]
         tab = next((file for file, text in enumerate(texts) if "\t" in text), None)

@@ -42,7 +42,7 @@ def dataset_folder(path: Path, layout: Layout) -> Iterator[Record]:
         raise UserError(f"{path} is not a folder of a dataset: {str(error).rstrip('.')}.") from None
     if isinstance(dataset, dict):
         raise UserError(
-            f"{path} holds several sets, {', '.join(dataset)}; name one, as in "
+            f"{path} has several splits, {', '.join(dataset)}; name one, as in "
             f"{path.name}/{next(iter(dataset))}."
         )
     yield from _rows(path, dataset, layout, _keys(path, layout, dataset.column_names))

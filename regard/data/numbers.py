@@ -40,5 +40,5 @@ def _write(words: ModuleType, number: int, language: str) -> str:
         return " ".join(words.num2words(number, lang=language).split())
     except Exception as error:  # what a language of the package lacks shows as any kind of error
         raise UserError(
-            f"num2words cannot write {number} in {language!r} ({error}); take another language."
+            f"num2words has no words for {number} in {language!r} ({error}); use another language."
         ) from None

@@ -44,7 +44,7 @@ class RowSource(Source):
         self.tally = Tally(self.data.on_bad_line)
         if self.generated and self.data.held_out:
             raise UserError(
-                f"data.held_out is of a file; the generator {self.name} holds out its own examples."
+                f"data.held_out is for files; the generator {self.name} holds out its own examples."
             )
 
     @property

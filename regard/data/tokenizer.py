@@ -9,14 +9,14 @@ import tokenizers
 from regard.data.vocabularies import SPECIAL, UNKNOWN_TOKEN, Kind, Normalize, learned
 
 PADDING, START, END, UNKNOWN = range(4)
-"""The special ids that our own tokenizers are made with; a run asks its tokenizer for them."""
+"""The special ids that our own tokenizers are made with; a run takes them from its tokenizer."""
 
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids of a vocabulary that mean something else than a part of a text.
+    """The ids of a vocabulary that do not stand for text.
 
-    A vocabulary may lack any but the end: GPT-2's has `<|endoftext|>` alone, and "!" has id 0.
+    Only the end is required: GPT-2 has `<|endoftext|>` and no other, and its id 0 is "!".
     """
 
     end: int
@@ -24,46 +24,46 @@ class SpecialIds:
     start: int | None = None
     """Goes before the first token of a target."""
     padding: int | None = None
-    """Fills up short rows of a batch; None: any id does, for lengths say which tokens are real."""
+    """Pads short rows of a batch; None: any id may, since lengths say which tokens are real."""
     unknown: int | None = None
-    """Stands for what has no id of its own."""
+    """Stands for text that is not in the vocabulary."""
 
     @property
     def all(self) -> frozenset[int]:
         """Every special id."""
         ids = (self.padding, self.start, self.end, self.unknown)
-        return frozenset(one for one in ids if one is not None)
+        return frozenset(token for token in ids if token is not None)
 
     @property
     def never_generated(self) -> tuple[int, ...]:
         """The ids that no output may contain: all but the end."""
         ids = (self.padding, self.start, self.unknown)
-        return tuple(one for one in ids if one is not None and one != self.end)
+        return tuple(token for token in ids if token is not None and token != self.end)
 
     @property
     def first(self) -> int:
-        """The id that a target begins with: the start, or the end of a text before it."""
+        """The id that a target begins with: the start or, if there is none, the end."""
         return self.end if self.start is None else self.start
 
     @property
     def filler(self) -> int:
-        """The id that fills up short rows."""
+        """The id that pads short rows."""
         return 0 if self.padding is None else self.padding
 
     @property
     def ignored(self) -> int:
-        """The target that the loss leaves out: padding, or where there is none, no id at all."""
+        """The target that the loss leaves out: padding or, without it, −100, which is no id."""
         return -100 if self.padding is None else self.padding
 
 
 OURS = SpecialIds(padding=PADDING, start=START, end=END, unknown=UNKNOWN)
-"""The special ids of the tokenizers that are learned here."""
+"""The special ids of the tokenizers that Regard learns."""
 
-NEVER_WRITTEN = OURS.never_generated
+NEVER_GENERATED = OURS.never_generated
 
 
 class Tokenizer:
-    """Words, characters or subwords, each an id; the special ids are its own.
+    """Text to token ids and back, with the special ids of its vocabulary.
 
     special: which ids those are; if not given, the ids that the file has for `<pad>`, `<s>`,
     `</s>` and `<unk>`.
@@ -74,7 +74,7 @@ class Tokenizer:
         self.json = text
         self.hash = hashlib.sha256(text.encode()).hexdigest()
         self.special = special or _special_in(self._backend)
-        # No text makes these, even if the library finds one in it; `</s>` would end it.
+        # No text is encoded to these, even if it contains "</s>", which would end it.
         self._forbidden = self.special.all - {self.special.unknown}
 
     @classmethod
@@ -87,7 +87,7 @@ class Tokenizer:
         lowercase: bool = False,
         normalize: Normalize = "nfc",
     ) -> "Tokenizer":
-        """The tokenizer of this kind that is learned from these texts."""
+        """A tokenizer of this kind, learned from these texts."""
         backend = learned(
             texts, kind=kind, vocab_size=vocab_size, lowercase=lowercase, normalize=normalize
         )
@@ -95,7 +95,7 @@ class Tokenizer:
 
     @classmethod
     def read(cls, files: dict[str, str], name: str) -> "Tokenizer":
-        """The tokenizer in one of a run's files, given by their texts."""
+        """The tokenizer in the file `name` of a run; files: the texts of its files, by name."""
         if name not in files:
             raise ValueError(f"{name} is missing: a run cannot read text without it")
         try:
@@ -105,7 +105,7 @@ class Tokenizer:
 
     @property
     def padding(self) -> int | None:
-        """The id that fills up short rows, if there is one."""
+        """The id that pads short rows, if there is one."""
         return self.special.padding
 
     @property
@@ -120,7 +120,7 @@ class Tokenizer:
 
     @property
     def unknown(self) -> int | None:
-        """The id of what has no id of its own, if there is one."""
+        """The id of text that is not in the vocabulary, if there is one."""
         return self.special.unknown
 
     @property
@@ -132,12 +132,12 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """Token ids of each text, without `<s>` and `</s>`; what has no id is `<unk>`."""
+        """Token ids of each text, without `<s>` and `</s>`; unknown text becomes `<unk>`."""
         rows = self._backend.encode_batch(texts, add_special_tokens=False)
         return [self._plain(row.ids) for row in rows]
 
     def _plain(self, ids: list[int]) -> list[int]:
-        """The ids with `<unk>` where a text contains what looks like a special token."""
+        """The ids, with `<unk>` in place of special tokens that the text contains."""
         if self.unknown is None or self._forbidden.isdisjoint(ids):
             return ids
         return [self.unknown if token in self._forbidden else token for token in ids]
@@ -152,27 +152,27 @@ class Tokenizer:
         return self._backend.decode(kept, skip_special_tokens=False)
 
     def words(self, text: str) -> list[str]:
-        """What subwords are cut from: words with the space before them, and punctuation."""
+        """The words that subwords are made of, each with the space before it, and punctuation."""
         normalizer, split = self._backend.normalizer, self._backend.pre_tokenizer
-        normal = text if normalizer is None else normalizer.normalize_str(text)
-        return [word for word, _ in split.pre_tokenize_str(normal)]
+        normalized = text if normalizer is None else normalizer.normalize_str(text)
+        return [word for word, _ in split.pre_tokenize_str(normalized)]
 
     def normal(self, text: str) -> str:
-        """The text as `decode` would give it: spaces and case as this tokenizer knows them."""
+        """The text as `decode` would return it, with this tokenizer's spaces and case."""
         normalizer = self._backend.normalizer
         cased = text if normalizer is None else normalizer.normalize_str(text)
         return " ".join(cased.split()) if self._backend.decoder is None else cased
 
     def first_unknown(self, text: str) -> str | None:
-        """The first token of a text that has no id of its own, if there is one."""
+        """The first token of a text that is not in the vocabulary, if there is one."""
         row = self._backend.encode(text, add_special_tokens=False)
-        places = zip(row.ids, row.offsets, strict=True)
+        tokens = zip(row.ids, row.offsets, strict=True)
         return next(
-            (text[begin:end] for token, (begin, end) in places if token in self.special.all), None
+            (text[begin:end] for token, (begin, end) in tokens if token in self.special.all), None
         )
 
     def sample(self, most: int = 12) -> str:
-        """A few of the tokens, to show what is known."""
+        """A few tokens of the vocabulary, as an example of what it contains."""
         special = self.special.all
         known = self.tokens(token for token in range(len(self)) if token not in special)
         return " ".join(sorted(known)[:most]) + (" …" if len(known) > most else "")
@@ -182,5 +182,5 @@ def _special_in(backend: tokenizers.Tokenizer) -> SpecialIds:
     """The ids of `<pad>`, `<s>`, `</s>` and `<unk>` in a vocabulary."""
     padding, start, end, unknown = (backend.token_to_id(token) for token in SPECIAL)
     if end is None:
-        raise ValueError("it has no </s>, and does not say what ends a text")
+        raise ValueError("it has no </s>, and no other id is given for the end of a text")
     return SpecialIds(padding=padding, start=start, end=end, unknown=unknown)

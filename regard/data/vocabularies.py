@@ -1,4 +1,4 @@
-"""Tokenizers learned from texts: words, characters, and four ways to cut words into pieces."""
+"""Tokenizers learned from texts: words, characters, and four kinds of subwords."""
 
 import json
 from collections import Counter
@@ -18,20 +18,20 @@ Kind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
 Normalize = Literal["none", "nfc", "nfkc"]
 
 NO_ROOM = "vocabulary is not large enough"
-"""What the library says of a unigram model, and says nothing of the others."""
+"""What the library's error says for a unigram model; for the others it raises none."""
 LONGEST_WORD = 1000
-"""Of which wordpiece finds the pieces; its search takes time with the square of that."""
+"""Characters of the longest word that wordpiece splits; its time grows with their square."""
 SPACE = "▁"
-"""Stands for the space before a word, so that pieces joined together are the text again."""
+"""Stands for the space before a word, so that joined subwords give the text again."""
 
 
 def learned(
     texts: Iterable[str], *, kind: Kind, vocab_size: int, lowercase: bool, normalize: Normalize
 ) -> tokenizers.Tokenizer:
-    """The tokenizer of this kind that these texts ask for: ids 0 to 3 are the special ones."""
+    """A tokenizer of this kind, learned from these texts; ids 0 to 3 are the special tokens."""
     forms = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
     steps = [] if normalize == "none" else [forms[normalize]()]
-    if kind not in ("words", "chars"):  # runs of spaces are one, and none stands at the ends
+    if kind not in ("words", "chars"):  # a run of spaces becomes one, and none is left at the ends
         steps += [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()]
     steps += [normalizers.Lowercase()] if lowercase else []
     normalizer = normalizers.Sequence(steps) if steps else None
@@ -47,14 +47,16 @@ def _whole(
     normalizer: normalizers.Normalizer | None,
     split: pre_tokenizers.PreTokenizer,
 ) -> tokenizers.Tokenizer:
-    """What `split` finds, the most frequent first; alike frequent ones in order of their letters.
+    """A vocabulary of whole tokens, as `split` finds them: by frequency, then alphabetically.
 
-    A word that looks like a special token is no word: it stays unknown, and cannot end a line.
+    A word that looks like a special token is left out: it is read as unknown, and ends no text.
     """
-    written = str if normalizer is None else normalizer.normalize_str
-    counts = Counter(one for text in texts for one, _ in split.pre_tokenize_str(written(text)))
-    known = sorted(counts.keys() - set(SPECIAL), key=lambda one: (-counts[one], one))
-    vocabulary = {one: number for number, one in enumerate([*SPECIAL, *known][:vocab_size])}
+    normalize = str if normalizer is None else normalizer.normalize_str
+    counts = Counter(
+        token for text in texts for token, _ in split.pre_tokenize_str(normalize(text))
+    )
+    tokens = sorted(counts.keys() - set(SPECIAL), key=lambda token: (-counts[token], token))
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *tokens][:vocab_size])}
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
     backend.pre_tokenizer = split
     return backend
@@ -63,14 +65,14 @@ def _whole(
 def _words(
     texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
 ) -> tokenizers.Tokenizer:
-    """What stands between spaces."""
+    """A vocabulary of words: what is between spaces."""
     return _whole(texts, vocab_size, normalizer, pre_tokenizers.WhitespaceSplit())
 
 
 def _chars(
     texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
 ) -> tokenizers.Tokenizer:
-    """Every character, spaces among them."""
+    """A vocabulary of characters, including spaces."""
     each = pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
     backend = _whole(texts, vocab_size, normalizer, each)
     backend.decoder = decoders.Fuse()  # no spaces between the characters
@@ -78,19 +80,19 @@ def _chars(
 
 
 def _spaced() -> pre_tokenizers.PreTokenizer:
-    """Words with the space before them; punctuation by itself."""
+    """Splits a text into words, each with the space before it, and punctuation characters."""
     return pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(SPACE), pre_tokenizers.Punctuation("isolated")]
     )
 
 
 def _spaced_by_han() -> pre_tokenizers.PreTokenizer:
-    """The same, and every Chinese character by itself, for no spaces tell words from each other."""
+    """`_spaced`, and every Chinese character a word: no spaces separate words there."""
     each = pre_tokenizers.Split(tokenizers.Regex(r"\p{Han}"), "isolated")
     return pre_tokenizers.Sequence([_spaced(), each])
 
 
-def _pieces(
+def _subwords(
     texts: Iterable[str],
     vocab_size: int,
     normalizer: normalizers.Normalizer | None,
@@ -101,7 +103,7 @@ def _pieces(
     decoder: Callable[[], decoders.Decoder] = lambda: decoders.Metaspace(SPACE),
     **options: Any,
 ) -> tokenizers.Tokenizer:
-    """Pieces of what `split` finds, as the trainer chooses them; options: the trainer's own."""
+    """A vocabulary of subwords of what `split` finds; options: the trainer's own."""
     backend = tokenizers.Tokenizer(model())
     backend.pre_tokenizer = split()
     if normalizer is not None:
@@ -116,12 +118,12 @@ def _pieces(
         fits = False
     if not fits:
         raise UserError(
-            f"tokenizer.vocab_size={vocab_size} is too small: every character of the texts is a "
-            f"piece already (for wordpiece two). Make it larger, or take tokenizer.kind=bytes."
+            f"tokenizer.vocab_size={vocab_size} is too small: every character of the texts needs "
+            f"an entry (with wordpiece two). Make it larger, or use tokenizer.kind=bytes."
         )
     backend.decoder = decoder()
-    # The library would find "</s>" in a text and take it for the end of it. As plain entries of the
-    # vocabulary the special tokens keep their ids, and no text makes them.
+    # The library would read "</s>" in a text as the end of it. As plain entries of the vocabulary
+    # the special tokens keep their ids, and no text is encoded to them.
     plain = json.loads(backend.to_str()) | {"added_tokens": []}
     return tokenizers.Tokenizer.from_str(json.dumps(plain))
 
@@ -132,23 +134,23 @@ LEARNERS: dict[
 ] = {
     # Byte-pair encoding of characters (Sennrich et al. 2016): the most frequent pair is merged.
     "bpe": partial(
-        _pieces,
+        _subwords,
         model=partial(models.BPE, unk_token=UNKNOWN_TOKEN),
         trainer=trainers.BpeTrainer,
         min_frequency=2,
     ),
-    # The pieces whose unigram model makes the texts most likely (Kudo 2018).
+    # The subwords whose unigram model makes the texts most likely (Kudo 2018).
     "unigram": partial(
-        _pieces,
+        _subwords,
         model=models.Unigram,
         trainer=trainers.UnigramTrainer,
         unk_token=UNKNOWN_TOKEN,
     ),
-    # BERT's: the longest piece that fits, again and again; ## before what goes on in a word. "#" is
-    # punctuation, hence always a piece by itself, so that "##" is never of the text. A word with a
-    # character that it lacks is unknown, and so is one of over LONGEST_WORD characters.
+    # BERT's: the longest subword that fits, repeatedly; ## marks a subword that continues a word.
+    # "#" is punctuation, hence a word by itself, so that "##" never comes from a text. A word with
+    # a character that is not in the vocabulary is unknown, and so is one above LONGEST_WORD.
     "wordpiece": partial(
-        _pieces,
+        _subwords,
         model=partial(
             models.WordPiece, unk_token=UNKNOWN_TOKEN, max_input_chars_per_word=LONGEST_WORD
         ),
@@ -157,9 +159,9 @@ LEARNERS: dict[
         decoder=lambda: decoders.Sequence([decoders.Replace("##", ""), decoders.Metaspace(SPACE)]),
         min_frequency=2,
     ),
-    # Byte-pair encoding of bytes (Radford et al. 2019), to which no text is unknown.
+    # Byte-pair encoding of bytes (Radford et al. 2019): no text has unknown parts.
     "bytes": partial(
-        _pieces,
+        _subwords,
         model=models.BPE,
         trainer=trainers.BpeTrainer,
         split=partial(pre_tokenizers.ByteLevel, add_prefix_space=False),
@@ -170,4 +172,4 @@ LEARNERS: dict[
     "words": _words,
     "chars": _chars,
 }
-"""How each kind is learned."""
+"""The function that learns each kind."""

@@ -1,4 +1,4 @@
-"""What people would rather look at than read."""
+"""Pictures and reports of a run."""
 
 from regard.look.pictures import draw
 

@@ -1,4 +1,4 @@
-"""A few held-out examples with what a run makes of them: `python -m regard.look.examples RUN`."""
+"""Held-out examples with the predictions of a run: `python -m regard.look.examples RUN`."""
 
 import argparse
 import sys

@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("Agg")  # no screen is needed to write a file
+matplotlib.use("Agg")  # files are written without a screen
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,10 +27,10 @@ INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
 STATE = LinearSegmentedColormap.from_list("state", ["#2a6f97", "white", "#c1440e"])
-SIGNED = ("hidden", "memory", "cell", "new")
-"""What a cell computes that may be negative."""
+SIGNED = ("hidden", "cell_state", "cell", "new")
+"""The records of a recurrent cell that may be negative."""
 LARGEST = 6000
-"""The most pixels along a side of a picture."""
+"""The most pixels along one side of a picture."""
 STYLE: Any = {
     "text.parse_math": False,
     "font.family": "sans-serif",
@@ -45,7 +45,7 @@ STYLE: Any = {
 
 
 def draw(run: Run) -> list[Path]:
-    """curves.png of a run; of one example attention.png if it attends, gates.png if it recurs."""
+    """Save curves.png and, of one example, attention.png and gates.png if the model has them."""
     example = run.task.example(_drawable)
     with plt.rc_context(STYLE):
         paths = [_save(curves(run.metrics()), run.path / "curves.png")]
@@ -58,13 +58,13 @@ def draw(run: Run) -> list[Path]:
 
 
 def _drawable(text: str) -> bool:
-    """Whether the font has a shape for every character."""
+    """Whether the font has a glyph for every character."""
     font = get_font(findfont(FontProperties(family=[STYLE["font.family"]])))
     return all(character.isspace() or font.get_char_index(ord(character)) for character in text)
 
 
 def curves(metrics: list[dict[str, Any]]) -> Figure:
-    """Loss, accuracy and learning rate against the step, training beside validation."""
+    """Loss, accuracy and learning rate by step, of training and validation."""
     figure, (loss, accuracy, rate) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     metrics = [line for line in metrics if "averaged" not in line]
     steps = [line["step"] for line in metrics]
@@ -78,10 +78,10 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
             values = [line[part].get(metric.name) for line in metrics]
             if axes is None or not values or any(value is None for value in values):
                 continue
-            drawn = [1 - value if metric.complement else value for value in values]
+            shown = [1 - value if metric.complement else value for value in values]
             colour = INK if metric.generated else TRAIN if part == "train" else VALID
             label = f"{part}, {metric.title}" if metric.generated else part
-            axes.plot(steps, drawn, color=colour, marker="o", markersize=3, label=label)
+            axes.plot(steps, shown, color=colour, marker="o", markersize=3, label=label)
             axes.legend(frameon=False)
     rate.plot(steps, [line["lr"] for line in metrics], color=INK, marker="o", markersize=3)
     for axes in (loss, accuracy, rate):
@@ -91,7 +91,7 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
 
 
 def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
-    """One square per head, and one for their mean: who (down) looks at whom (across).
+    """One square per head, and one for their mean: tokens that attend (down) to tokens (across).
 
     paths: which parts to show; all that attend if not given. Where a decoder reads the source, a
     frame marks the cells in which the generated token is the token that is read.
@@ -145,10 +145,10 @@ def recurrent_paths(trace: Trace) -> list[str]:
 
 
 def gates(trace: Trace) -> Figure:
-    """What every gate and the state did at every step: one row per layer, one square per gate.
+    """The values of every gate and state at every step: one row per layer, one square per gate.
 
-    Across: the tokens, in the order of the text. Down: the units. Gates lie between 0 (shut) and 1
-    (open); what may be negative, such as the state, between −1 and 1.
+    Across: the tokens, in the order of the text. Down: the units. Gates are between 0 (closed)
+    and 1 (open); what may be negative, such as the state, is between −1 and 1.
     """
     paths = recurrent_paths(trace)
     names = list(trace[paths[0]])
@@ -165,14 +165,14 @@ def gates(trace: Trace) -> Figure:
         for axes, name in zip(row, names, strict=True):
             values = trace[path][name][0].numpy(force=True).T  # D L
             signed = name in SIGNED
-            drawn = axes.pcolormesh(
+            mesh = axes.pcolormesh(
                 values, cmap=STATE if signed else WEIGHT, vmin=-1 if signed else 0, vmax=1
             )
             axes.set_title(name, fontsize=9)
             axes.set_xticks(np.arange(len(tokens)) + 0.5, tokens, fontsize=6)
             axes.set_yticks([])
             axes.tick_params(length=0)
-            figure.colorbar(drawn, ax=axes, shrink=0.6).ax.tick_params(labelsize=6)
+            figure.colorbar(mesh, ax=axes, shrink=0.6).ax.tick_params(labelsize=6)
         row[0].set_ylabel("\n".join(path.rsplit(".", 1)), fontsize=9)
     figure.suptitle(f"{' '.join(trace.tokens['source'])}  →  {' '.join(trace.tokens['output'])}")
     return figure
@@ -182,7 +182,7 @@ def _axes_of(path: str, trace: Trace) -> tuple[list[str], list[str]]:
     """The tokens down and across: a decoder's row is named by the token that it produces."""
     if path.startswith("encoder"):
         return trace.tokens["source"], trace.tokens["source"]
-    if path == "pooling":  # one look at all steps, for one answer
+    if path == "pooling":  # one query for the whole text
         return trace.tokens["output"], trace.tokens["source"]
     read = trace.tokens["source"] if path.endswith("cross_attention") else trace.tokens["target"]
     return trace.tokens["output"], read
@@ -218,7 +218,7 @@ def _frame_equal_tokens(axes: Axes, down: list[str], across: list[str]) -> None:
 
 
 def _cells(chosen: np.ndarray) -> list[np.ndarray]:
-    """The corners of each chosen cell, across and down: a shape each would take long to make."""
+    """The corners of each chosen cell; one collection is drawn faster than many patches."""
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
     return list(np.argwhere(chosen)[:, None, ::-1] + corners)  # 4 2 each
 
@@ -226,7 +226,7 @@ def _cells(chosen: np.ndarray) -> list[np.ndarray]:
 def _save(figure: Figure, path: Path) -> Path:
     with writing(path) as aside:
         dpi = min(150, LARGEST / max(figure.get_size_inches()))
-        with warnings.catch_warnings():  # an output may be in any script; a box stands for it
+        with warnings.catch_warnings():  # a box replaces a character without a glyph
             warnings.filterwarnings("ignore", message="Glyph")
             figure.savefig(aside, dpi=dpi, format="png")
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""report.html: what a run can do, where it is weak, how it learned; one file, opens offline."""
+"""report.html: metrics, weaknesses and training curves of a run, in one file without links."""
 
 import base64
 import html
@@ -37,11 +37,11 @@ img {{ max-width: 100%; }}
 
 
 def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = None) -> Path:
-    """The report of a run: the metrics of an evaluation, and what stands behind them."""
+    """Write the report of a run: the metrics of an evaluation, the analysis, and pictures."""
     parts = [
         f"<p>{result['examples']:,} examples of {html.escape(result['split'])}.</p>",
         _table(
-            ("metric", "score"), ((name, shown(name, v)) for name, v in result["metrics"].items())
+            ("metric", "value"), ((name, shown(name, v)) for name, v in result["metrics"].items())
         ),
     ]
     if analysis is not None:
@@ -76,18 +76,18 @@ def _analysis(analysis: Analysis) -> list[str]:
 
 
 def bars_by_length(analysis: Analysis) -> Figure:
-    """BLEU of short and of long sentences, and how long their translations are."""
+    """BLEU and the length ratio, by the length of the source."""
     with plt.rc_context(STYLE):
-        figure, (scores, ratios) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
+        figure, (bleu, ratios) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
         labels = [group.words for group in analysis.by_length]
-        places = range(len(labels))
-        scores.bar(places, [group.bleu for group in analysis.by_length], color=VALID)
-        scores.set_title("BLEU")
-        ratios.bar(places, [group.length_ratio for group in analysis.by_length], color=SOFT)
+        positions = range(len(labels))
+        bleu.bar(positions, [group.bleu for group in analysis.by_length], color=VALID)
+        bleu.set_title("BLEU")
+        ratios.bar(positions, [group.length_ratio for group in analysis.by_length], color=SOFT)
         ratios.axhline(1, color=INK, linewidth=0.8)
         ratios.set_title("words generated per word of the reference")
-        for axes in (scores, ratios):
-            axes.set_xticks(places, labels)
+        for axes in (bleu, ratios):
+            axes.set_xticks(positions, labels)
             axes.set_xlabel("words of the source")
     return figure
 

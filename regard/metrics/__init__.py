@@ -1,1 +1,1 @@
-"""Scores of predictions against references."""
+"""Metrics of predictions against references."""

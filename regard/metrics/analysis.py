@@ -1,4 +1,4 @@
-"""Where translations are weak: by length, by sentence, by what they repeat, copy and leave out."""
+"""Where translations are weak: by length, by sentence, by repeated, copied and missing words."""
 
 import itertools
 from collections import Counter
@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.metrics.translation import translation_scores, words_of
+from regard.metrics.translation import translation_metrics, words_of
 
 REPEATED = 3
-"""Words of a stretch that should not come twice in a sentence."""
+"""The n of the n-grams of words that should not occur twice in a sentence."""
 
 
 Words = tuple[list[str], list[str], list[str]]
-"""Of a source, of its target and of its output."""
+"""The words of a source, of its target and of its output."""
 
 
 class Translated(NamedTuple):
-    """A sentence, what it should become, and what was made of it."""
+    """A sentence, its reference translation, and the translation that was generated."""
 
     source: str
     target: str
@@ -28,7 +28,7 @@ class Translated(NamedTuple):
 
 @dataclass(frozen=True)
 class ByLength:
-    """The sentences whose source has so many words."""
+    """Metrics of the sentences whose source length is in one range."""
 
     words: str
     sentences: int
@@ -38,34 +38,40 @@ class ByLength:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the scores do not say; shares are between 0 and 1."""
+    """What BLEU does not show; rates are between 0 and 1."""
 
     by_length: list[ByLength]
     worst: list[tuple[float, Translated]]
-    """The lowest chrF, and the sentences."""
+    """The sentences with the lowest chrF, each after its chrF."""
     length_ratio: float
-    """Words written for each word of the references."""
+    """Generated words per word of the references."""
     repetition_rate: float
-    """Sentences in which a stretch of words comes twice that does not in the reference."""
+    """The fraction of sentences that repeat an n-gram more often than their reference does."""
     copy_rate: float
-    """Written words that stand in the source and not in the reference."""
+    """The fraction of generated words that are in the source and not in the reference."""
     empty: int
-    """Outputs without a word."""
+    """How many outputs have no word."""
 
     def summary_rows(self) -> list[tuple[str, str]]:
-        """What there is one number of, as rows of a table."""
+        """The metrics of all sentences, as rows of a table."""
         return [
-            ("length ratio", f"{self.length_ratio:.3f} words written for each of the reference"),
-            ("repetition", f"{self.repetition_rate:.2%} of sentences repeat a stretch of words"),
-            ("copied", f"{self.copy_rate:.2%} of words are the source's, and not the reference's"),
+            ("length ratio", f"{self.length_ratio:.3f} words generated per word of the references"),
+            (
+                "repetition",
+                f"{self.repetition_rate:.2%} of sentences repeat an n-gram of words",
+            ),
+            (
+                "copied",
+                f"{self.copy_rate:.2%} of words are of the source, not of the reference",
+            ),
             ("empty", f"{self.empty:,} outputs"),
         ]
 
     def length_rows(self) -> list[tuple[str, str, str, str]]:
-        """A row for short sentences, for longer ones, …"""
+        """One row per range of source lengths."""
         return [
-            (one.words, f"{one.sentences:,}", f"{one.bleu:.1f}", f"{one.length_ratio:.3f}")
-            for one in self.by_length
+            (group.words, f"{group.sentences:,}", f"{group.bleu:.1f}", f"{group.length_ratio:.3f}")
+            for group in self.by_length
         ]
 
 
@@ -76,12 +82,17 @@ def analyse(
     bins: int = 5,
     worst: int = 10,
 ) -> Analysis:
-    """All of it, over the sentences of a split; languages: of the source and of the target."""
-    read, written_in = (words_of(language) for language in languages)
+    """The analysis of a split; languages: those of the source and of the target."""
+    source_words, target_words = (words_of(language) for language in languages)
     words = [
-        (read(one.source), written_in(one.target), written_in(one.output)) for one in translated
+        (
+            source_words(sentence.source),
+            target_words(sentence.target),
+            target_words(sentence.output),
+        )
+        for sentence in translated
     ]
-    written = sum(len(output) for _, _, output in words)
+    generated = sum(len(output) for _, _, output in words)
     expected = sum(len(target) for _, target, _ in words)
     copied = sum(
         (Counter(output) & (Counter(source) - Counter(target))).total()
@@ -90,10 +101,10 @@ def analyse(
     return Analysis(
         by_length=_by_length(translated, words, languages[1], bins),
         worst=_worst(translated, worst),
-        length_ratio=written / max(1, expected),
+        length_ratio=generated / max(1, expected),
         repetition_rate=sum(_repeats(output) > _repeats(target) for _, target, output in words)
         / max(1, len(words)),
-        copy_rate=copied / max(1, written),
+        copy_rate=copied / max(1, generated),
         empty=sum(not output for _, _, output in words),
     )
 
@@ -101,7 +112,7 @@ def analyse(
 def _by_length(
     translated: Sequence[Translated], words: Sequence[Words], language: str, bins: int
 ) -> list[ByLength]:
-    """The sentences in order of length, in parts of about equal number."""
+    """The sentences sorted by source length, in groups of about equal size."""
     order = sorted(range(len(words)), key=lambda number: len(words[number][0]))
     lengths = [len(words[number][0]) for number in order]
     count = max(1, min(bins, len(order)))
@@ -112,30 +123,33 @@ def _by_length(
             edge += 1  # sentences of one length stay together
         if edge > edges[-1]:
             edges.append(edge)
-    found = []
-    for part in (order[begin:end] for begin, end in itertools.pairwise(edges)):
-        scores = translation_scores(
-            [translated[number].output for number in part],
-            [translated[number].target for number in part],
+    groups = []
+    for group in (order[begin:end] for begin, end in itertools.pairwise(edges)):
+        metrics = translation_metrics(
+            [translated[number].output for number in group],
+            [translated[number].target for number in group],
             language=language,
             names=["bleu"],
         )
-        written = sum(len(words[number][2]) for number in part)
-        expected = sum(len(words[number][1]) for number in part)
-        shortest, longest = len(words[part[0]][0]), len(words[part[-1]][0])
-        found.append(
-            ByLength(f"{shortest}–{longest}", len(part), scores["bleu"], written / max(1, expected))
-        )
-    return found
+        generated = sum(len(words[number][2]) for number in group)
+        expected = sum(len(words[number][1]) for number in group)
+        shortest, longest = len(words[group[0]][0]), len(words[group[-1]][0])
+        ratio = generated / max(1, expected)
+        groups.append(ByLength(f"{shortest}–{longest}", len(group), metrics["bleu"], ratio))
+    return groups
 
 
 def _worst(translated: Sequence[Translated], count: int) -> list[tuple[float, Translated]]:
+    """The `count` sentences with the lowest chrF, lowest first."""
     metric = CHRF()
-    scored = [(metric.sentence_score(one.output, [one.target]).score, one) for one in translated]
-    return sorted(scored, key=lambda pair: pair[0])[:count]
+    with_chrf = [
+        (metric.sentence_score(sentence.output, [sentence.target]).score, sentence)
+        for sentence in translated
+    ]
+    return sorted(with_chrf, key=lambda pair: pair[0])[:count]
 
 
 def _repeats(words: Sequence[str]) -> int:
-    """How often a stretch of words comes again."""
-    stretches = Counter(tuple(words[i : i + REPEATED]) for i in range(len(words) - REPEATED + 1))
-    return sum(count - 1 for count in stretches.values())
+    """How many n-grams of a sentence are repetitions of an earlier one."""
+    ngrams = Counter(tuple(words[i : i + REPEATED]) for i in range(len(words) - REPEATED + 1))
+    return sum(count - 1 for count in ngrams.values())

@@ -1,9 +1,9 @@
-"""Exact match: the share of predictions that are right to the last token."""
+"""Exact match: the fraction of predictions that are equal to a reference."""
 
 from collections.abc import Sequence
 
 
 def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Predictions equal to one of their references, divided by all."""
+    """The number of predictions equal to one of their references, divided by all predictions."""
     pairs = list(zip(predictions, references, strict=True))
-    return sum(prediction in right for prediction, right in pairs) / len(pairs)
+    return sum(prediction in allowed for prediction, allowed in pairs) / len(pairs)

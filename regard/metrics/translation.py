@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER of translations as they are read: detokenised text, by sacrebleu."""
+"""BLEU, chrF and TER of translations, computed by sacrebleu on detokenised text."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -13,7 +13,7 @@ TOKENIZERS = (
     | dict.fromkeys(("ja", "jpn"), "ja-mecab")
     | dict.fromkeys(("ko", "kor"), "ko-mecab")
 )
-"""How BLEU cuts a language into words, where spaces do not; by 13a otherwise."""
+"""sacrebleu's tokenizers of languages that have no spaces between words; 13a otherwise."""
 
 MAKERS: dict[str, Callable[[str], BLEU | CHRF | TER]] = {
     "bleu": lambda language: BLEU(tokenize=tokenizer_of(language), trg_lang=language),
@@ -25,50 +25,51 @@ MAKERS: dict[str, Callable[[str], BLEU | CHRF | TER]] = {
         normalized=tokenizer_of(language) != "13a", asian_support=tokenizer_of(language) != "13a"
     ),
 }
-"""The scores, by the names that they have here; bleu_lc does not tell capitals apart."""
+"""The metrics by their names here; bleu_lc ignores case."""
 
 
 def tokenizer_of(language: str) -> str:
-    """The name that sacrebleu has for the way to cut this language into words."""
+    """The name of sacrebleu's tokenizer for this language."""
     return TOKENIZERS.get(language.lower().replace("_", "-").split("-")[0], "13a")
 
 
 def words_of(language: str) -> Callable[[str], list[str]]:
-    """How a text of this language is cut into words when BLEU is counted."""
-    metric = _made("bleu", language)
+    """The function that splits a text of this language into words, as BLEU does."""
+    metric = _metric("bleu", language)
     assert isinstance(metric, BLEU)
     return lambda text: metric.tokenizer(text).split()
 
 
-def translation_scores(
+def translation_metrics(
     hypotheses: Sequence[str],
     references: Sequence[str],
     *,
     language: str,
     names: Collection[str] = tuple(MAKERS),
 ) -> dict[str, float]:
-    """The scores of a corpus, 0 to 100; lower is better for TER alone."""
+    """The metrics of a corpus, from 0 to 100; for TER lower is better."""
     return {
-        name: _made(name, language).corpus_score(list(hypotheses), [list(references)]).score
+        name: _metric(name, language).corpus_score(list(hypotheses), [list(references)]).score
         for name in names
     }
 
 
 def signatures(language: str) -> dict[str, str]:
-    """What to write beside a score so that another can be compared with it."""
-    found = {}
+    """sacrebleu's signature of each metric, without which values cannot be compared."""
+    by_name = {}
     for name in MAKERS:
-        metric = _made(name, language)
-        metric.corpus_score(["a"], [["a"]])  # a signature says how many references there were
-        found[f"{name}_signature"] = str(metric.get_signature())
-    return found
+        metric = _metric(name, language)
+        metric.corpus_score(["a"], [["a"]])  # a signature includes the number of references
+        by_name[f"{name}_signature"] = str(metric.get_signature())
+    return by_name
 
 
-def _made(name: str, language: str) -> BLEU | CHRF | TER:
+def _metric(name: str, language: str) -> BLEU | CHRF | TER:
+    """A metric of sacrebleu; refused if the tokenizer of the language is not installed."""
     try:
         return MAKERS[name](language)
     except (ImportError, RuntimeError):
         raise UserError(
-            f"BLEU of {language} needs a package that cuts it into words. Install it with: "
+            f"BLEU of {language} needs a package that splits it into words. Install it with: "
             f"pip install 'sacrebleu[{tokenizer_of(language)[:2]}]'"
         ) from None

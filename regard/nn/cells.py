@@ -1,8 +1,8 @@
 """Recurrent cells, written out from their formulas: RNN, GRU, LSTM.
 
-Each takes one step: an input x (B I) and a state, and gives the next state. The first tensor of a
-state is the hidden h (B D), which is also the cell's output; an LSTM has a memory c (B D) besides.
-Weights have torch's layout: the gates' matrices stacked, in the order of `GATES`.
+Each computes one step: from an input x (B I) and a state, the next state. The first tensor of a
+state is the hidden state h (B D), which is also the cell's output; an LSTM also has a cell state
+c (B D). Weights have torch's layout: the matrices of the gates, stacked in the order of `GATES`.
 """
 
 import math
@@ -29,14 +29,14 @@ GATES: dict[str, tuple[str, ...]] = {
 
 
 def check_kind(kind: str) -> None:
-    """Refuse what is no cell."""
+    """Raise ValueError if there is no cell of this kind."""
     if kind not in GATES:
         raise ValueError(f"kind={kind!r} is not one of {', '.join(GATES)}")
 
 
 @dataclass(frozen=True)
 class CellWeights:
-    """W (from the input), U (from the hidden state) and their biases, the gates stacked."""
+    """W (of the input), U (of the hidden state) and their biases, with the gates stacked."""
 
     input: Float[Tensor, "G I"]
     hidden: Float[Tensor, "G D"]
@@ -46,7 +46,7 @@ class CellWeights:
     def gates(
         self, x: Float[Tensor, "B I"], h: Float[Tensor, "B D"], count: int
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """W x + b and U h + b', cut into the gates: B D each."""
+        """W x + b and U h + b', each split into one tensor B D per gate."""
         from_input = x @ self.input.T + self.input_bias  # B G
         from_hidden = h @ self.hidden.T + self.hidden_bias  # B G
         return from_input.chunk(count, dim=-1), from_hidden.chunk(count, dim=-1)
@@ -73,11 +73,11 @@ def gru_step(
 ) -> CellState:
     """h' = (1 − z) ⊙ n + z ⊙ h (Cho et al. 2014), with
 
-        r = σ(W_r x + U_r h)             reset: how much of h the new value may see
-        z = σ(W_z x + U_z h)             update: how much of h stays
-        n = tanh(W_n x + r ⊙ (U_n h))    the new value
+        r = σ(W_r x + U_r h)             reset: how much of h the new value depends on
+        z = σ(W_z x + U_z h)             update: how much of h is kept
+        n = tanh(W_n x + r ⊙ (U_n h))    new: the new value
 
-    Biases left out above. r stands outside U_n h and its bias, as in torch and cuDNN.
+    Biases are left out above. r multiplies U_n h together with its bias, as in torch and cuDNN.
     """
     (h,) = state
     (xr, xz, xn), (hr, hz, hn) = weights.gates(x, h, 3)
@@ -94,35 +94,35 @@ def lstm_step(
 ) -> CellState:
     """c' = f ⊙ c + i ⊙ g and h' = o ⊙ tanh(c') (Hochreiter & Schmidhuber 1997; Gers 2000), with
 
-        i = σ(W_i x + U_i h)       input: how much of g is written
-        f = σ(W_f x + U_f h)       forget: how much of c stays
-        g = tanh(W_g x + U_g h)    cell: what could be written
-        o = σ(W_o x + U_o h)       output: how much of c shows
+        i = σ(W_i x + U_i h)       input: how much of g is added to the cell state
+        f = σ(W_f x + U_f h)       forget: how much of c is kept
+        g = tanh(W_g x + U_g h)    cell: the candidate for the cell state
+        o = σ(W_o x + U_o h)       output: how much of c' is in the hidden state
 
-    Biases left out above.
+    Biases are left out above.
     """
     h, c = state
     (xi, xf, xg, xo), (hi, hf, hg, ho) = weights.gates(x, h, 4)
-    write, keep = torch.sigmoid(xi + hi), torch.sigmoid(xf + hf)
-    cell, show = torch.tanh(xg + hg), torch.sigmoid(xo + ho)
-    memory = keep * c + write * cell
-    hidden = show * torch.tanh(memory)
+    i, f, o = torch.sigmoid(xi + hi), torch.sigmoid(xf + hf), torch.sigmoid(xo + ho)
+    g = torch.tanh(xg + hg)
+    cell_state = f * c + i * g
+    hidden = o * torch.tanh(cell_state)
     if trace is not None:
-        trace.record(input=write, forget=keep, cell=cell, output=show, memory=memory, hidden=hidden)
-    return hidden, memory
+        trace.record(input=i, forget=f, cell=g, output=o, cell_state=cell_state, hidden=hidden)
+    return hidden, cell_state
 
 
 STEPS: dict[str, Callable[..., CellState]] = {"rnn": rnn_step, "gru": gru_step, "lstm": lstm_step}
 
 
 def zero_state(kind: CellKind, like: Tensor, rows: int, width: int) -> CellState:
-    """The state before the first step."""
+    """The state before the first step: zeros."""
     zero = like.new_zeros(rows, width)
     return (zero, zero) if kind == "lstm" else (zero,)
 
 
 class Cell(nn.Module):
-    """One cell of any kind with weights of its own: `cell(x, state) -> state`."""
+    """One cell with its own weights: `cell(x, state) -> state`."""
 
     def __init__(
         self,

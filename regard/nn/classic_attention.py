@@ -1,4 +1,4 @@
-"""The classic attentions: a decoder's state looks at the states of an encoder."""
+"""The classic attentions: a recurrent decoder attends to the outputs of its encoder."""
 
 import math
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ KINDS: tuple[ClassicKind, ...] = ("bahdanau", "luong-dot", "luong-general", "luo
 
 
 class ClassicAttention(nn.Module):
-    """context = Σₛ aₛ mₛ, a = softmax(score(q, m₁) … score(q, m_S)): a query q over a memory m.
+    """context = Σₛ aₛ mₛ, a = softmax(score(q, m₁) … score(q, m_S)): a query q, a memory m.
 
         bahdanau         vᵀ tanh(W q + U m)      additive (Bahdanau et al. 2015, A.1.2)
         luong-dot        qᵀ m                    (Luong et al. 2015, §3.1)
         luong-general    qᵀ W m
         luong-concat     vᵀ tanh(W [q; m])
 
-    Concat is additive attention with W and U side by side in one matrix; general with W = I is dot.
+    Concat is additive attention with W and U in one matrix; general with W = I is dot.
     """
 
     def __init__(self, kind: ClassicKind, d_query: int, d_memory: int) -> None:
@@ -32,8 +32,8 @@ class ClassicAttention(nn.Module):
             raise ValueError(f"attention={kind!r} is not one of {', '.join(KINDS)}")
         if kind == "luong-dot" and d_query != d_memory:
             raise ValueError(
-                f"luong-dot takes a query and a memory of one width, not {d_query} and {d_memory}; "
-                f"luong-general takes any"
+                f"luong-dot needs query and memory of equal width, not {d_query} and {d_memory}; "
+                f"luong-general takes any widths"
             )
         self.kind: ClassicKind = kind
         if kind == "bahdanau":
@@ -48,7 +48,7 @@ class ClassicAttention(nn.Module):
             self.v = nn.Parameter(torch.empty(d_query).uniform_(-bound, bound))
 
     def remember(self, memory: Float[Tensor, "B S M"]) -> "ProjectedMemory":
-        """The memory, with what its scores need of it computed once for all steps."""
+        """The memory and its projection, which is computed once for all steps."""
         if self.kind == "luong-dot":
             return ProjectedMemory(memory, memory)
         if self.kind == "luong-concat":
@@ -64,7 +64,7 @@ class ClassicAttention(nn.Module):
         mask: Bool[Tensor, "B S"] | None = None,
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B M"], Float[Tensor, "B S"]]:
-        """The context, and the weights."""
+        """The context and the attention weights."""
         weights = masked_softmax(
             self.scores(query, memory)[:, None], None if mask is None else mask[:, None]
         )
@@ -78,19 +78,19 @@ class ClassicAttention(nn.Module):
     def scores(
         self, query: Float[Tensor, "B D"], memory: "ProjectedMemory"
     ) -> Float[Tensor, "B S"]:
-        """How well each position of the memory fits the query."""
+        """The attention score of each position of the memory."""
         if self.kind in ("luong-dot", "luong-general"):
             return (memory.projected @ query[:, :, None])[:, :, 0]
         if self.kind == "bahdanau":
-            asked = self.query(query)
+            projected = self.query(query)
         else:
-            asked = query @ self.both.weight[:, : query.size(-1)].T
-        return torch.tanh(asked[:, None] + memory.projected) @ self.v
+            projected = query @ self.both.weight[:, : query.size(-1)].T
+        return torch.tanh(projected[:, None] + memory.projected) @ self.v
 
 
 @dataclass(frozen=True)
 class ProjectedMemory:
-    """An encoder's states, and their projection for the scores."""
+    """The encoder output, and its projection for the attention scores."""
 
     memory: Float[Tensor, "B S M"]
     projected: Float[Tensor, "B S D"]

@@ -1,4 +1,4 @@
-"""Dropout: some numbers become zero while training, the others grow to make up for them."""
+"""Dropout: in training some values become zero, and the others are scaled up to compensate."""
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +14,9 @@ LEVELS = 2**16
 def dropout(x: Float[Tensor, "*B"], rate: float) -> Float[Tensor, "*B"]:
     """x ⊙ m / (1 − rate), every m being 0 with probability `rate` and 1 otherwise.
 
-    Srivastava et al. 2014, §4, with the division while training and not after. On a CPU torch
-    samples one float per number, in one thread, which takes a tenth of an update; here four numbers
-    share the 64 bits of one sample.
+    Srivastava et al. 2014, §4, but divided in training instead of multiplied in prediction. On a
+    CPU torch samples one float per value, in one thread, which takes a tenth of an update; here
+    four values share the 64 bits of one sample.
     """
     if x.device.type != "cpu":
         return F.dropout(x, rate)
@@ -29,12 +29,12 @@ def dropout(x: Float[Tensor, "*B"], rate: float) -> Float[Tensor, "*B"]:
 
 
 class Dropout(nn.Module):
-    """Dropout while training; nothing otherwise."""
+    """Dropout in training; the identity otherwise."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         if not 0 <= rate < 1:
-            raise ValueError(f"dropout={rate} is not between 0 and 1, 1 excluded")
+            raise ValueError(f"dropout={rate} must be at least 0 and less than 1")
         self.rate = rate
 
     def forward(self, x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:

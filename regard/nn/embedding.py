@@ -55,7 +55,7 @@ def check_tying(tie_embeddings: Tying, src_vocab: int, tgt_vocab: int) -> None:
     if tie_embeddings == "all" and src_vocab != tgt_vocab:
         raise ValueError(
             f"tie_embeddings='all' needs one vocabulary, and there are {src_vocab} source and "
-            f"{tgt_vocab} target tokens; 'output' ties the target side alone"
+            f"{tgt_vocab} target tokens; 'output' ties only the target side"
         )
 
 

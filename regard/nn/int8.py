@@ -1,4 +1,4 @@
-"""Products in whole numbers: weights and inputs rounded to 8 bits, for faster prediction."""
+"""Matrix products in integers: weights and inputs rounded to 8 bits, for faster prediction."""
 
 import functools
 
@@ -12,14 +12,14 @@ from regard.nn.stacked_linear import StackedLinear
 from regard.nn.trace import Trace
 
 LARGEST = 127
-"""The largest whole number of 8 bits; −128 is not used, so that every sign can be flipped."""
+"""The largest integer of 8 bits; −128 is not used, so that every integer has its negative."""
 
 
 @functools.cache
 def largest_weight() -> int:
-    """127; or 64, where the processor adds two products in 16 bits, which could not hold more.
+    """127; or 64 on a processor that sums two products in 16 bits, where 127 would overflow.
 
-    Processors with instructions for such sums (VNNI) add in 32 bits.
+    Processors with VNNI instructions sum in 32 bits.
     """
     full = torch.full((16, 64), LARGEST, dtype=torch.int8)
     exact = (torch._int_mm(full, full.T.contiguous()) == 64 * LARGEST**2).all()
@@ -29,7 +29,7 @@ def largest_weight() -> int:
 def round_rows(
     x: Float[Tensor, "*B I"], largest: int = LARGEST
 ) -> tuple[Int[Tensor, "*B I"], Float[Tensor, "*B 1"]]:
-    """x ≈ s q: whole numbers, and a scale for each row that makes its largest number ±largest."""
+    """x ≈ s q: integers q, and a scale s per row that makes its largest integer ±largest."""
     scales = x.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30) / largest
     return (x / scales).round_().to(torch.int8), scales
 
@@ -37,22 +37,22 @@ def round_rows(
 def int8_linear_reference(
     x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], *, bias: Float[Tensor, "O"] | None
 ) -> Float[Tensor, "*B O"]:
-    """x Wᵀ + b ≈ sₓ s · Σ qₓ q + b, the sum being over whole numbers.
+    """x Wᵀ + b ≈ sₓ s · Σ qₓ q + b, where the sum is over integers.
 
-    The rows of W are rounded once. Those of x are rounded anew each time (hence "dynamic"), each by
-    itself: what is computed for one row does not depend on the others.
+    The rows of W are rounded once. Those of x are rounded at every call ("dynamic" quantisation),
+    each with its own scale: the output of one row does not depend on the others.
     """
     inputs, input_scales = round_rows(x)
     weights, scales = round_rows(weight, largest_weight())
-    sums = inputs.double() @ weights.double().T  # exact: whole numbers below 2⁵³
+    sums = inputs.double() @ weights.double().T  # exact: integers below 2⁵³
     output = sums.float() * input_scales * scales[:, 0]
     return output if bias is None else output + bias
 
 
 class Int8Linear(nn.Module):
-    """The same by a product of whole numbers; the matrix takes a quarter of its memory.
+    """`int8_linear_reference` by an integer matrix product; the matrix takes a quarter of the RAM.
 
-    The constructor takes rows that are rounded already, and their scales.
+    The constructor takes rows that are already rounded, and their scales.
     """
 
     def __init__(
@@ -63,22 +63,22 @@ class Int8Linear(nn.Module):
         bias: Float[Tensor, "O"] | None,
     ) -> None:
         super().__init__()
-        # torch 2.13 multiplies wrongly where there is one input alone: a second one, 0, mends it.
-        self._more = 1 if rounded.size(1) == 1 else 0
-        self._weight = F.pad(rounded, (0, self._more)).T.contiguous()  # I O
+        # torch 2.13 returns wrong products for a single input: add a second one, which is 0.
+        self._extra = 1 if rounded.size(1) == 1 else 0
+        self._weight = F.pad(rounded, (0, self._extra)).T.contiguous()  # I O
         self._scales = scales[:, 0]
         self._bias = None if bias is None else bias.detach()
 
     @classmethod
     def of(cls, weight: Float[Tensor, "O I"], bias: Float[Tensor, "O"] | None) -> "Int8Linear":
-        """A linear map, rounded."""
+        """The linear map x Wᵀ + b, with W rounded."""
         return cls(*round_rows(weight.detach(), largest_weight()), bias=bias)
 
     @torch.no_grad()
     def forward(
         self, x: Float[Tensor, "*B I"], *, trace: Trace | None = None
     ) -> Float[Tensor, "*B O"]:
-        inputs, scales = round_rows(F.pad(x.float().reshape(-1, x.size(-1)), (0, self._more)))
+        inputs, scales = round_rows(F.pad(x.float().reshape(-1, x.size(-1)), (0, self._extra)))
         output = (torch._int_mm(inputs, self._weight) * scales).mul_(self._scales)
         if self._bias is not None:
             output += self._bias
@@ -89,7 +89,7 @@ class Int8Linear(nn.Module):
 
 
 class Int8Stacked(nn.Module):
-    """A StackedLinear in 8 bits; each range of maps is packed when it is first used."""
+    """A StackedLinear in 8 bits; each range of maps is packed at its first use."""
 
     def __init__(self, stacked: StackedLinear) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Int8Stacked(nn.Module):
 
 
 def quantize(model: nn.Module) -> None:
-    """Every linear map in 8 bits, in place; embeddings, norms and attention stay as they are."""
+    """Replace every linear map by its 8-bit form; embeddings, norms and attention do not change."""
     for part in list(model.modules()):
         for name, child in part.named_children():
             if isinstance(child, StackedLinear):

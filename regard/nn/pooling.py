@@ -1,4 +1,4 @@
-"""Pooling: from a vector a step to one vector a sequence."""
+"""Pooling: from one vector per step to one vector per sequence."""
 
 from typing import Literal, get_args
 
@@ -21,7 +21,7 @@ class Pooling(nn.Module):
         max          the largest value of each component over the steps
         attention    Σ αₜ hₜ with α = softmax(vᵀ tanh(W hₜ))    (Yang et al. 2016, §2.2)
 
-    Padding takes no part. An empty sequence pools to zeros, and to its first state for `final`.
+    Padding is left out. An empty sequence pools to zeros, and to its initial state for `final`.
     """
 
     def __init__(self, kind: PoolingKind, d_model: int) -> None:
@@ -50,8 +50,8 @@ class Pooling(nn.Module):
             return (outputs * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
         if self.kind == "max":
             lowest = torch.finfo(outputs.dtype).min
-            found = outputs.masked_fill(~real, lowest).amax(dim=1)  # B D
-            return found * real.any(dim=1)
+            largest = outputs.masked_fill(~real, lowest).amax(dim=1)  # B D
+            return largest * real.any(dim=1)
         weights = masked_softmax(self.query(outputs).transpose(1, 2), mask[:, None])  # B 1 L
         if trace is not None:
             trace.record(weights=weights[:, None], mask=mask[:, None, None])

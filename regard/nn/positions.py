@@ -105,7 +105,7 @@ class RotaryPositions(nn.Module):
     def __init__(self, d_head: int, *, base: float = 10_000.0, pairing: Pairing = "half") -> None:
         super().__init__()
         if d_head % 2:
-            raise ValueError(f"rotary positions turn pairs, and a head of d_head={d_head} is odd")
+            raise ValueError(f"rotary positions rotate pairs, and d_head={d_head} is odd")
         if pairing not in ("half", "interleaved"):
             raise ValueError(f"pairing={pairing!r} is not one of half, interleaved")
         self.base = base

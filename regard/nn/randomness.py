@@ -1,4 +1,4 @@
-"""Where random numbers come from, when several threads draw them at a time."""
+"""The generator of random numbers of each thread, where several threads sample at once."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,21 +6,23 @@ from contextvars import ContextVar
 
 import torch
 
-_drawn_from: ContextVar[torch.Generator | None] = ContextVar("drawn_from", default=None)
+_generator: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
 
 
 @contextlib.contextmanager
-def drawing_from(generator: torch.Generator) -> Iterator[None]:
-    """This thread draws from a generator of its own, whatever the others do meanwhile."""
-    before = _drawn_from.set(generator)
+def sampling_from(generator: torch.Generator) -> Iterator[None]:
+    """Within this context, this thread samples from `generator`; other threads are unaffected."""
+    token = _generator.set(generator)
     try:
         yield
     finally:
-        _drawn_from.reset(before)
+        _generator.reset(token)
 
 
 def generator() -> torch.Generator | None:
-    """What to draw from here: this thread's own, or None for torch's, which all share."""
-    if torch.compiler.is_compiling():  # it cannot look into a context, and does without threads
+    """The generator of this thread; None: torch's, which all threads share."""
+    if (
+        torch.compiler.is_compiling()
+    ):  # a graph cannot read a context variable; compiled models use one thread
         return None
-    return _drawn_from.get()
+    return _generator.get()

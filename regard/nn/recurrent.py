@@ -1,46 +1,35 @@
-"""Recurrent layers over a padded batch: cells in a loop, or kernels."""
+"""Recurrent layers over a padded batch, computed by fused kernels or step by step."""
 
 from collections.abc import Callable
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.nn.cells import (
-    GATES,
-    STEPS,
-    CellKind,
-    CellState,
-    CellWeights,
-    Nonlinearity,
-    check_kind,
-)
+from regard.nn.cells import GATES, CellKind, CellState, CellWeights, Nonlinearity, check_kind
 from regard.nn.dropout import Dropout
+from regard.nn.padded_kernel import run_padded
 from regard.nn.randomness import generator
-from regard.nn.through_time import through_time
+from regard.nn.step_by_step import run_step_by_step
 from regard.nn.trace import Trace, at
 
 RecurrentInit = Literal["orthogonal", "uniform"]
-
-SHUT = 1e4
-"""σ(−SHUT) = 0 and σ(SHUT) = 1, whatever else a gate is given by the state."""
 
 FAST = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
 class Recurrent(nn.Module):
-    """n_layers of cells over time, in one direction or both: outputs, and the state after the end.
+    """The outputs and the final state of n_layers of cells, run over time in one or two directions.
 
-        forward    h₁ → h₂ → h₃ → …        the state past a sequence's end is held: its
-        backward   h₁ ← h₂ ← h₃ ← …        final state is taken at its own length, never
-                                           from padding
+        forward    h₁ → h₂ → h₃ → …        the state does not change in padding: the final
+        backward   h₁ ← h₂ ← h₃ ← …        state of a row is the one at its own length
 
-    The fast path is a kernel. On a GPU it is torch's, on packed sequences; on a CPU, on padded
-    ones, torch's for an LSTM and `through_time` for other cells. The reference path, taken by
-    fast=False or with a trace, steps through time with the written-out cell. All use the same
-    weights.
+    The fast path is a kernel. On a GPU it is torch's, on packed sequences. On a CPU it works on
+    padded sequences, and is torch's for an LSTM and `through_time` for the other cells. The
+    reference path, taken with fast=False or with a trace, runs the written-out cell step by step.
+    All paths use the same weights.
     """
 
     def __init__(
@@ -79,13 +68,13 @@ class Recurrent(nn.Module):
 
     @property
     def d_output(self) -> int:
-        """The width of the outputs: both directions side by side."""
+        """The width of the outputs: both directions, concatenated."""
         return self.d_model * self.directions
 
     def _initialise(self) -> None:
-        """Orthogonal recurrent weights keep the length of what they turn (Saxe et al. 2014).
+        """Make recurrent weights orthogonal, which preserves norms (Saxe et al. 2014).
 
-        Biases are zero, but an LSTM's forget gate starts open (Jozefowicz et al. 2015).
+        Biases are zero, except that an LSTM's forget gate starts open (Jozefowicz et al. 2015).
         """
         for name, weight in self.layers.named_parameters():
             with torch.no_grad():
@@ -109,12 +98,12 @@ class Recurrent(nn.Module):
         initial: CellState | None = None,
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """Outputs (zeros past each length) and the final state, B N D each: N layers × directions.
+        """The outputs (zeros in padding) and the final state: tensors B N D, N layers × directions.
 
-        lengths: how many steps of each row are real, 0 allowed; None where all are.
+        lengths: how many steps of each row are real, 0 allowed; None: all.
         """
         if x.size(1) == 0:
-            raise ValueError("sequences of length 0 were given, and there must be a step to take")
+            raise ValueError("a recurrent layer needs at least one step, and the batch has none")
         if initial is None:
             shape = (x.size(0), self.n_layers * self.directions, self.d_model)
             zero = x.new_zeros(shape)
@@ -123,98 +112,90 @@ class Recurrent(nn.Module):
             return self._reference(x, lengths, initial, trace)
         if lengths is not None and x.device.type == "cpu" and bool((lengths == x.size(1)).all()):
             lengths = None
-        way = self._padded if self._pads(x, lengths) else self._packed
-        return way(x, lengths, initial)
+        run = self._padded if self._runs_padded(x, lengths) else self._packed
+        return run(x, lengths, initial)
 
-    def _pads(self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None) -> bool:
-        """Whether to go a layer and a direction at a time, over padding and all."""
+    def _runs_padded(self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None) -> bool:
+        """Whether to run one layer and direction at a time over the padded batch."""
         if x.device.type != "cpu":
             return False
         if lengths is not None:
-            # What is not squashed could grow without end in padding.
+            # ReLU is not bounded: the state could overflow in padding.
             return self.options.get("nonlinearity") != "relu"
         if self.training and self.layers.dropout > 0 and generator() is not None:
-            return True  # torch's kernel would draw from the generator that all threads share
+            return True  # torch's kernel would sample from the generator that all threads share
         return self.kind != "lstm" and x.size(1) > 1
 
     def _padded(
         self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None, initial: CellState
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """By a kernel over padding and all, a layer and a direction at a time.
+        """Run one layer and direction at a time by a kernel over the padded batch.
 
-        On a CPU kernels are faster on one padded block than on packed sequences. Padding stands at
-        the end, where it changes nothing before it: the backward direction reads each row turned
-        round within its length. What comes out of padding is not looked at.
+        On a CPU kernels are faster on one padded block than on packed sequences. Padding is at the
+        end, where it cannot change the steps before it; for the backward direction, each row is
+        reversed within its length. The outputs of padding are set to zero.
         """
         if lengths is None:
-            return self._every_layer(x, initial, self._read_whole)
+            return self._every_layer(x, initial, self._read_unpadded)
         steps = torch.arange(x.size(1), device=x.device)  # L
         real = steps < lengths[:, None]  # B L
-        turned = torch.where(real, lengths[:, None] - 1 - steps, steps)[:, :, None]  # B L 1
+        reversed_steps = torch.where(real, lengths[:, None] - 1 - steps, steps)[:, :, None]  # B L 1
         last = (lengths - 1).clamp(min=0)[:, None, None]  # B 1 1
         x = x.masked_fill(~real[:, :, None], 0.0)
-        there = (lengths > 0)[:, None]  # B 1
+        nonempty = (lengths > 0)[:, None]  # B 1
 
         def read(
             x: Tensor, state: CellState, layer: int, direction: int
         ) -> tuple[Tensor, CellState]:
-            ordered = x.take_along_dim(turned, dim=1) if direction else x
-            outputs, memory = self._kernel(ordered, real, state, self._weights(layer, direction))
-            new = (outputs.take_along_dim(last, dim=1)[:, 0], *memory)
+            ordered = x.take_along_dim(reversed_steps, dim=1) if direction else x
+            outputs, cell_state = self._kernel(ordered, real, state, layer, direction)
+            final = (outputs.take_along_dim(last, dim=1)[:, 0], *cell_state)
             outputs = outputs * real[:, :, None]
             return (
-                outputs.take_along_dim(turned, dim=1) if direction else outputs,
-                tuple(torch.where(there, one, old) for one, old in zip(new, state, strict=True)),
+                outputs.take_along_dim(reversed_steps, dim=1) if direction else outputs,
+                tuple(
+                    torch.where(nonempty, new, old) for new, old in zip(final, state, strict=True)
+                ),
             )
 
         return self._every_layer(x, initial, read)
 
-    def _read_whole(
+    def _read_unpadded(
         self, x: Float[Tensor, "B L I"], state: CellState, layer: int, direction: int
     ) -> tuple[Float[Tensor, "B L D"], CellState]:
         """One layer in one direction over rows without padding."""
         ordered = x.flip(1) if direction else x
-        outputs, memory = self._kernel(ordered, None, state, self._weights(layer, direction))
-        return outputs.flip(1) if direction else outputs, (outputs[:, -1], *memory)
+        outputs, cell_state = self._kernel(ordered, None, state, layer, direction)
+        return outputs.flip(1) if direction else outputs, (outputs[:, -1], *cell_state)
 
     def _kernel(
-        self,
-        x: Float[Tensor, "B L I"],
-        real: Bool[Tensor, "B L"] | None,
-        state: CellState,
-        weights: CellWeights,
-    ) -> tuple[Float[Tensor, "B L D"], tuple[Tensor, ...]]:
-        """One layer over padded rows: every output and, of an LSTM, the memory at the end."""
-        if self.kind != "lstm":
-            return through_time(x, state[0], weights, **self.options), ()
-        stacked = [weights.input, weights.hidden, weights.input_bias, weights.hidden_bias]
-        if real is not None:
-            # The kernel gives the memory after the last step alone. One more input, on in padding,
-            # shuts the input gate and opens the forget gate, so that the memory is held till then.
-            held = weights.input.new_zeros(weights.input.size(0), 1)
-            for gate, block in zip(GATES["lstm"], held.chunk(4), strict=True):
-                block.fill_({"input": -SHUT, "forget": SHUT}.get(gate, 0.0))
-            stacked[0] = torch.cat([weights.input, held], dim=1)
-            x = torch.cat([x, (~real)[:, :, None].to(x.dtype)], dim=-1)
-        start = [part[None].contiguous() for part in state]  # 1 B D
-        options = (True, 1, 0.0, self.training, False, True)  # one layer with biases, batch first
-        outputs, _, memory = torch.lstm(x, start, stacked, *options)
-        return outputs, (memory[0],)
+        self, x: Tensor, real: Tensor | None, state: CellState, layer: int, direction: int
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The outputs of one layer and, for an LSTM, its final cell state."""
+        return run_padded(
+            x,
+            state,
+            self._weights(layer, direction),
+            kind=self.kind,
+            real=real,
+            training=self.training,
+            **self.options,
+        )
 
     def _packed(
         self, x: Float[Tensor, "B L I"], lengths: Int[Tensor, "B"] | None, initial: CellState
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """By torch's kernel, which sees no padding: where there is any, sequences are packed."""
+        """Run all layers by torch's kernel; padded sequences are packed first."""
         start = tuple(part.transpose(0, 1).contiguous() for part in initial)  # N B D
-        given = start if self.kind == "lstm" else start[0]
+        hidden = start if self.kind == "lstm" else start[0]
         if lengths is None:
-            outputs, final = self.layers(x, given)
+            outputs, final = self.layers(x, hidden)
         else:
-            # The kernel takes no empty sequence: give it one step, and undo it.
+            # The kernel takes no empty sequence: run one step of it, and discard the result.
             packed = pack_padded_sequence(
                 x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
             )
-            packed_outputs, final = self.layers(packed, given)
+            packed_outputs, final = self.layers(packed, hidden)
             outputs, _ = pad_packed_sequence(
                 packed_outputs, batch_first=True, total_length=x.size(1)
             )
@@ -223,9 +204,9 @@ class Recurrent(nn.Module):
         )
         if lengths is None:
             return outputs, states
-        there = (lengths > 0)[:, None, None]  # B 1 1
-        return outputs * there, tuple(
-            torch.where(there, new, old) for new, old in zip(states, initial, strict=True)
+        nonempty = (lengths > 0)[:, None, None]  # B 1 1
+        return outputs * nonempty, tuple(
+            torch.where(nonempty, new, old) for new, old in zip(states, initial, strict=True)
         )
 
     def _reference(
@@ -235,24 +216,24 @@ class Recurrent(nn.Module):
         initial: CellState,
         trace: Trace | None,
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """Step after step, by the written-out cell."""
-        L = x.size(1)
-        steps = torch.arange(L, device=x.device)
-        real = (
-            steps[None, :] < (x.new_full((x.size(0),), L) if lengths is None else lengths)[:, None]
-        )
+        """Run the written-out cell step by step."""
+        if lengths is None:
+            lengths = torch.full((x.size(0),), x.size(1), device=x.device)
+        real = torch.arange(x.size(1), device=x.device) < lengths[:, None]  # B L
 
         def read(
             x: Tensor, state: CellState, layer: int, direction: int
         ) -> tuple[Tensor, CellState]:
-            where = f"layers.{layer}.{'backward' if direction else 'forward'}"
-            return self._one_direction(
+            path = f"layers.{layer}.{'backward' if direction else 'forward'}"
+            return run_step_by_step(
                 x,
-                real,
                 state,
                 self._weights(layer, direction),
+                kind=self.kind,
+                real=real,
                 reverse=direction == 1,
-                trace=at(trace, where),
+                trace=at(trace, path),
+                **self.options,
             )
 
         return self._every_layer(x, initial, read)
@@ -263,56 +244,28 @@ class Recurrent(nn.Module):
         initial: CellState,
         read: Callable[[Tensor, CellState, int, int], tuple[Tensor, CellState]],
     ) -> tuple[Float[Tensor, "B L O"], CellState]:
-        """Layer after layer, direction after direction: read(x, state, layer, direction)."""
+        """Apply read(x, state, layer, direction) for every layer and, within it, direction."""
         finals: list[CellState] = []
         for layer in range(self.n_layers):
             if layer > 0:
                 x = self.between(x)
-            sides = []
+            directions = []
             for direction in range(self.directions):
                 number = layer * self.directions + direction
                 outputs, state = read(
                     x, tuple(part[:, number] for part in initial), layer, direction
                 )
-                sides.append(outputs)
+                directions.append(outputs)
                 finals.append(state)
-            x = torch.cat(sides, dim=-1)  # B L O
+            x = torch.cat(directions, dim=-1)  # B L O
         return x, tuple(torch.stack(parts, dim=1) for parts in zip(*finals, strict=True))
-
-    def _one_direction(
-        self,
-        x: Float[Tensor, "B L I"],
-        real: Bool[Tensor, "B L"],
-        state: CellState,
-        weights: CellWeights,
-        *,
-        reverse: bool,
-        trace: Trace | None,
-    ) -> tuple[Float[Tensor, "B L D"], CellState]:
-        """One layer in one direction; where a step is padding, the state is held."""
-        L = x.size(1)
-        found: list[Tensor] = [x.new_empty(0)] * L
-        gates: list[dict[str, Tensor]] = [{}] * L
-        for step in reversed(range(L)) if reverse else range(L):
-            looked = None if trace is None else Trace()
-            new = STEPS[self.kind](x[:, step], state, weights, trace=looked, **self.options)
-            here = real[:, step, None]  # B 1
-            state = tuple(torch.where(here, one, old) for one, old in zip(new, state, strict=True))
-            found[step] = new[0] * here
-            if looked is not None:
-                gates[step] = looked[""]
-        if trace is not None:
-            trace.record(
-                **{name: torch.stack([one[name] for one in gates], 1) for name in gates[0]}
-            )
-        return torch.stack(found, dim=1), state
 
     def _weights(self, layer: int, direction: int) -> CellWeights:
         """The weights of one layer and direction, as torch names them."""
-        end = f"_l{layer}{'_reverse' if direction else ''}"
+        suffix = f"_l{layer}{'_reverse' if direction else ''}"
         return CellWeights(
             *(
-                getattr(self.layers, f"{name}{end}")
+                getattr(self.layers, f"{name}{suffix}")
                 for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             )
         )
@@ -328,10 +281,10 @@ def encoder(
     init: RecurrentInit,
     fast: bool,
 ) -> Recurrent:
-    """Layers of width d_model in all: read both ways, each direction has half of it."""
+    """Recurrent layers whose outputs have width d_model; two directions have half of it each."""
     directions = 2 if bidirectional else 1
     if d_model % directions:
-        raise ValueError(f"d_model={d_model} does not divide into two directions")
+        raise ValueError(f"d_model={d_model} is odd: each of two directions needs half of it")
     return Recurrent(
         kind,
         d_model,

@@ -1,14 +1,14 @@
 """Back-propagation through time, written out for the RNN and the GRU (Werbos 1990).
 
-    there   h₁ → h₂ → … → h_L        back   dh₁ ← dh₂ ← … ← dh_L
+    forward   h₁ → h₂ → … → h_L        backward   dh₁ ← dh₂ ← … ← dh_L
 
-Only what hangs on the step before is computed step by step: one product U h on the way there, one
-product δ U on the way back. The rest is done for all steps at once, in a few large products: W x
-before the first step there; after the last one back, the gradients of x, W and U, from the δ of
-every step. On a CPU torch's own kernels for these two cells record each step by itself. (For the
-LSTM it has oneDNN's kernel, which does all this.)
+Only what depends on the previous step is computed step by step: one product U h in the forward
+pass, one product δ U in the backward pass. The rest is computed for all steps at once, in a few
+large products: W x before the first forward step; the gradients of x, W and U after the last
+backward step, from the δ of all steps. On a CPU torch's own kernels for these two cells record
+every step for autograd. (For the LSTM it has oneDNN's kernel, which does all this.)
 
-Time comes first here, L B D, so that a step is one block of memory.
+Time is the first axis here, L B D, so that a step is contiguous in memory.
 """
 
 from collections.abc import Iterator
@@ -28,24 +28,24 @@ def through_time(
     *,
     nonlinearity: Nonlinearity | None = None,
 ) -> Float[Tensor, "B L D"]:
-    """Every h of an RNN, if a nonlinearity is given, or of a GRU; in the weights' precision."""
+    """h₁ … h_L of an RNN, if a nonlinearity is given, or of a GRU, in the weights' precision."""
     stacked = (weights.input, weights.hidden, weights.input_bias, weights.hidden_bias)
-    given = (x.transpose(0, 1).to(weights.input).contiguous(), start.to(weights.input), *stacked)
-    with torch.autocast(x.device.type, enabled=False):  # products are written into given blocks
+    inputs = (x.transpose(0, 1).to(weights.input).contiguous(), start.to(weights.input), *stacked)
+    with torch.autocast(x.device.type, enabled=False):  # products go into preallocated tensors
         if nonlinearity is None:
-            outputs = GruThroughTime.apply(*given)  # type: ignore[no-untyped-call]
+            outputs = GruThroughTime.apply(*inputs)  # type: ignore[no-untyped-call]
         else:
-            outputs = RnnThroughTime.apply(*given, nonlinearity)  # type: ignore[no-untyped-call]
+            outputs = RnnThroughTime.apply(*inputs, nonlinearity)  # type: ignore[no-untyped-call]
     return outputs.transpose(0, 1)
 
 
 class RnnThroughTime(torch.autograd.Function):
-    """hₜ = f(W xₜ + b + U hₜ₋₁ + b'), f = tanh or relu. Going back, for t = L … 1:
+    """hₜ = f(W xₜ + b + U hₜ₋₁ + b'), f = tanh or ReLU. Backward, for t = L … 1:
 
         dhₜ = doutₜ + δₜ₊₁ U
         δₜ = dhₜ ⊙ f'
 
-    f' is known from h itself: 1 − h², or 1 where h > 0.
+    f' follows from h: 1 − h² for tanh; for ReLU, 1 where h > 0.
     """
 
     @staticmethod
@@ -59,11 +59,11 @@ class RnnThroughTime(torch.autograd.Function):
         hidden_bias: Float[Tensor, "D"],
         nonlinearity: Nonlinearity,
     ) -> Float[Tensor, "L B D"]:
-        squash = {"tanh": torch.tanh_, "relu": torch.relu_}[nonlinearity]
-        outputs = _product(x, W, bias + hidden_bias)  # L B D: W x + b + b', then h in its place
+        activation = {"tanh": torch.tanh_, "relu": torch.relu_}[nonlinearity]
+        outputs = _product(x, W, bias + hidden_bias)  # L B D: W x + b + b', overwritten by h
         h = start
-        for inside in outputs.unbind():
-            h = squash(inside.addmm_(h, U.T))
+        for output in outputs.unbind():
+            h = activation(output.addmm_(h, U.T))
         ctx.save_for_backward(x, start, W, U, outputs)
         ctx.nonlinearity = nonlinearity
         return outputs
@@ -78,19 +78,19 @@ class RnnThroughTime(torch.autograd.Function):
         for d_output, slope, delta in _backwards(d_outputs, slopes, deltas):
             dh = torch.mul(dh + d_output, slope, out=delta) @ U
         d_bias = deltas.sum((0, 1))
-        dW, dU = _of_weights(deltas, x), _of_weights(deltas, _before(start, outputs))
+        dW, dU = _weight_gradient(deltas, x), _weight_gradient(deltas, _previous(start, outputs))
         return deltas @ W, dh, dW, dU, d_bias, d_bias.clone(), None
 
 
 class GruThroughTime(torch.autograd.Function):
-    """hₜ = (1 − z) ⊙ n + z ⊙ hₜ₋₁, with r, z and n as in `gru_step`. Going back, for t = L … 1:
+    """hₜ = (1 − z) ⊙ n + z ⊙ hₜ₋₁, r, z and n as in `gru_step`. Backward, for t = L … 1:
 
         dhₜ = doutₜ + z ⊙ dhₜ₊₁ + δₜ₊₁ U
         δₜ = dhₜ ⊙ (a u r (1 − r),  (hₜ₋₁ − n) z (1 − z),  a r)
 
-    u = U_n hₜ₋₁ + b'_n, and a = (1 − z) (1 − n²) is what comes through the tanh of n. The three
-    factors are known before the first step back. To W and x, where r does not stand before n, the
-    third δ is dhₜ ⊙ a.
+    u = U_n hₜ₋₁ + b'_n, and a = (1 − z) (1 − n²) is the derivative of hₜ by the input of n's tanh.
+    The three factors are computed for all steps before the loop. For W and x, whose product is not
+    multiplied by r in n, the third δ is dhₜ ⊙ a.
     """
 
     @staticmethod
@@ -104,17 +104,17 @@ class GruThroughTime(torch.autograd.Function):
         hidden_bias: Float[Tensor, "G"],
     ) -> Float[Tensor, "L B D"]:
         D = start.size(-1)
-        gates = _product(x, W, bias)  # L B 3D: W x + b, then r, z and n in its place
+        gates = _product(x, W, bias)  # L B 3D: W x + b, overwritten by r, z and n
         recurred = torch.empty_like(gates)  # L B 3D: U h + b'
         outputs = gates.new_empty(*x.shape[:2], D)
         h = start
         sigmoids = (gates[..., : 2 * D], recurred[..., : 2 * D])
         parts = (recurred, *sigmoids, *_gates(gates), _gates(recurred)[2], outputs)
-        for product, inside, beside, r, z, n, u, output in zip(
+        for product, r_and_z, from_hidden, r, z, n, u, output in zip(
             *(part.unbind() for part in parts), strict=True
         ):
             torch.addmm(hidden_bias, h, U.T, out=product)
-            inside.add_(beside).sigmoid_()  # r and z
+            r_and_z.add_(from_hidden).sigmoid_()
             n.addcmul_(r, u).tanh_()
             h = torch.lerp(n, h, z, out=output)  # n + z (h − n)
         ctx.save_for_backward(x, start, W, U, gates, recurred, outputs)
@@ -124,10 +124,10 @@ class GruThroughTime(torch.autograd.Function):
     def backward(ctx: Any, d_outputs: Float[Tensor, "L B D"]) -> tuple[Tensor | None, ...]:
         _refuse_second_derivatives()
         x, start, W, U, gates, recurred, outputs = ctx.saved_tensors
-        (r, z, n), u, before = _gates(gates), _gates(recurred)[2], _before(start, outputs)
+        (r, z, n), u, previous = _gates(gates), _gates(recurred)[2], _previous(start, outputs)
         a = (1 - z) * (1 - n.square())  # L B D
         factors = torch.stack(
-            [a * u * r * (1 - r), (before - n) * z * (1 - z), a * r], dim=2
+            [a * u * r * (1 - r), (previous - n) * z * (1 - z), a * r], dim=2
         )  # L B 3 D
         deltas, d_hidden = torch.empty_like(factors), torch.empty_like(a)
         carried = torch.zeros_like(start)
@@ -138,15 +138,16 @@ class GruThroughTime(torch.autograd.Function):
             torch.mul(dh[:, None], factor, out=delta)
             carried = torch.addmm(dh * keep, delta.flatten(1), U)
         deltas = deltas.flatten(2)  # L B 3D
-        dU, d_hidden_bias = _of_weights(deltas, before), deltas.sum((0, 1))
+        dU, d_hidden_bias = _weight_gradient(deltas, previous), deltas.sum((0, 1))
         torch.mul(d_hidden, a, out=_gates(deltas)[2])
-        return deltas @ W, carried, _of_weights(deltas, x), dU, deltas.sum((0, 1)), d_hidden_bias
+        dW, d_bias = _weight_gradient(deltas, x), deltas.sum((0, 1))
+        return deltas @ W, carried, dW, dU, d_bias, d_hidden_bias
 
 
 def _refuse_second_derivatives() -> None:
-    """A way back that was itself to be differentiated would be taken for a constant."""
+    """Raise if the backward pass is itself differentiated: autograd would see a constant."""
     if torch.is_grad_enabled():
-        raise RuntimeError("a recurrent layer has second derivatives with fast=False alone")
+        raise RuntimeError("second derivatives of a recurrent layer need fast=False")
 
 
 def _product(
@@ -156,21 +157,25 @@ def _product(
     return torch.addmm(bias, x.flatten(0, 1), W.T).unflatten(0, x.shape[:2])
 
 
-def _of_weights(deltas: Float[Tensor, "L B G"], x: Float[Tensor, "L B I"]) -> Float[Tensor, "G I"]:
-    """Σ δ xᵀ over all steps and rows: the gradient of what x was multiplied by."""
+def _weight_gradient(
+    deltas: Float[Tensor, "L B G"], x: Float[Tensor, "L B I"]
+) -> Float[Tensor, "G I"]:
+    """Σ δ xᵀ over all steps and rows: the gradient of the matrix that multiplies x."""
     return deltas.flatten(0, 1).T @ x.flatten(0, 1)
 
 
 def _gates(stacked: Float[Tensor, "L B G"]) -> tuple[Float[Tensor, "L B D"], ...]:
-    """The three of a GRU."""
+    """The three gates of a GRU, of every step."""
     return stacked.chunk(3, dim=-1)
 
 
-def _before(start: Float[Tensor, "B D"], outputs: Float[Tensor, "L B D"]) -> Float[Tensor, "L B D"]:
+def _previous(
+    start: Float[Tensor, "B D"], outputs: Float[Tensor, "L B D"]
+) -> Float[Tensor, "L B D"]:
     """hₜ₋₁ of every step."""
     return torch.cat([start[None], outputs[:-1]])
 
 
 def _backwards(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The last step of each, then the one before it, and so on."""
+    """The steps of several tensors L …, from the last to the first."""
     return zip(*(reversed(tensor.unbind()) for tensor in tensors), strict=True)

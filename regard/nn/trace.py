@@ -1,7 +1,7 @@
 """Trace: what a model computed, kept under readable paths.
 
-A trace is an argument that is passed down, never a hook. Each part hands its children a narrower
-scope of it and records what it computed:
+A trace is an argument that is passed down, never a hook. Each part passes its children a narrower
+scope of it, and records what it computed:
 
     decoder.layers.2.cross_attention   weights (B H T S), mask, query, key, value, output
 """
@@ -24,21 +24,21 @@ class Trace:
         self.path = ""
 
     def at(self, name: str) -> "Trace":
-        """The same trace, one level further down."""
+        """The same trace, one level deeper."""
         scope = Trace()
         scope.records, scope.tokens = self.records, self.tokens
         scope.path = f"{self.path}.{name}" if self.path else name
         return scope
 
     def record(self, **tensors: Tensor | None) -> None:
-        """Keep these tensors under the present path; a None (no mask, say) is left out."""
+        """Keep these tensors under the current path; None (no mask, for example) is left out."""
         record = self.records.setdefault(self.path, {})
         record.update(
             {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
         )
 
     def join(self, steps: list["Trace"]) -> None:
-        """Keep traces of single steps, one after another along time, the last axis but one."""
+        """Concatenate the traces of single steps along time, the second to last axis."""
         for path in steps[0].records if steps else ():
             scope = self.at(path)
             for name in steps[0][path]:
@@ -46,7 +46,7 @@ class Trace:
 
     def __getitem__(self, path: str) -> Record:
         if path not in self.records:
-            raise KeyError(f"{path!r} was not traced; there are: {', '.join(self.records)}")
+            raise KeyError(f"{path!r} was not traced; the paths are: {', '.join(self.records)}")
         return self.records[path]
 
     def __iter__(self) -> Iterator[str]:
@@ -62,7 +62,7 @@ class Trace:
         }
 
     def masks(self) -> dict[str, Tensor]:
-        """The masks (broadcastable to B H T S, True = may attend) that were in force, by path."""
+        """The masks (broadcastable to B H T S, True = may attend) that were applied, by path."""
         return {path: record["mask"] for path, record in self.records.items() if "mask" in record}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -75,5 +75,5 @@ class Trace:
 
 
 def at(trace: Trace | None, name: str) -> Trace | None:
-    """`trace.at(name)`, or None where nothing is traced."""
+    """`trace.at(name)`, or None if nothing is traced."""
     return None if trace is None else trace.at(name)

@@ -1,1 +1,1 @@
-"""Foreign formats, in and out."""
+"""Formats of other libraries: export to them."""

@@ -1,4 +1,4 @@
-"""To CTranslate2, a fast engine for Transformers: the same weights under its names."""
+"""Export to CTranslate2, a fast engine for Transformers: the same weights under its names."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from regard.system.errors import UserError
 from regard.system.optional import needed
 
 ACTIVATIONS = ("relu", "gelu")
-"""The activations that have the same name and formula there."""
+"""The activations that have the same name and formula in CTranslate2."""
 
 
 def export(
@@ -25,13 +25,13 @@ def export(
 
     longest: how many positions to store where the model computes them.
 
-    Its translations are ours. Its inputs and outputs are tokens; `</s>` it adds itself.
+    It gives the same translations. Its inputs and outputs are tokens; it adds `</s>` itself.
     """
     specs = needed("ctranslate2.specs", extra="export", what="--to ctranslate2")
     if not isinstance(model, Transformer):
         raise UserError("CTranslate2 runs Transformers; this run's model is recurrent.")
     first = model.encoder.layers[0]
-    _refuse_what_it_cannot_hold(first, model.source_embedding)
+    _refuse_unsupported(first, model.source_embedding)
     heads, rotary = first.self_attention.n_heads, first.self_attention.rotary
     options = {
         "pre_norm": first.self_attention_residual.place == "pre",
@@ -66,11 +66,11 @@ def export(
         (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
 
 
-def _refuse_what_it_cannot_hold(block: Block, embedding: Embedding) -> None:
-    """Refuse a model with parts that are not written to CTranslate2's specification here."""
+def _refuse_unsupported(block: Block, embedding: Embedding) -> None:
+    """Refuse a model with parts that this export does not support."""
     attention, feed_forward = block.self_attention, block.feed_forward
     width = attention.output.out_features
-    missing = {
+    unsupported = {
         "model.n_kv_heads": attention.n_kv_heads != attention.n_heads,
         "model.d_head": attention.d_head * attention.n_heads != width,
         "model.norm_kind=rms": not isinstance(block.self_attention_residual.norm, LayerNorm),
@@ -81,12 +81,12 @@ def _refuse_what_it_cannot_hold(block: Block, embedding: Embedding) -> None:
         and attention.rotary.base != 10_000,
         "norms of queries and keys": attention.query_norm is not None
         or attention.key_norm is not None,
-        "a window of attention": attention.window is not None,
+        "an attention window": attention.window is not None,
     }
-    reasons = [name for name, is_so in missing.items() if is_so]
+    reasons = [name for name, present in unsupported.items() if present]
     if reasons:
         raise UserError(
-            f"--to ctranslate2 cannot hold what this model has: {', '.join(reasons)}. "
+            f"--to ctranslate2 does not support {', '.join(reasons)}, which this model has. "
             f"Use --to onnx, or train without it."
         )
 
@@ -103,14 +103,14 @@ def _layer(spec: Any, layer: Block) -> None:
 
 
 def _attention(spec: Any, part: MultiHeadAttention, *, maps: tuple[int, ...]) -> None:
-    """Wq, Wk, Wv are one matrix to self-attention, and Wq and (Wk, Wv) two to cross-attention."""
+    """Self-attention has one matrix (Wq, Wk, Wv), cross-attention two: Wq, and (Wk, Wv)."""
     width = part.output.weight.size(0)
     bias: Tensor | None = part.projection.bias
     rows = [count * width for count in maps]
     weights = part.projection.weight.split(rows)
     biases = [None] * len(rows) if bias is None else bias.split(rows)
-    for place, (weight, part_bias) in enumerate(zip(weights, biases, strict=True)):
-        _linear(spec.linear[place], weight, part_bias)
+    for number, (weight, part_bias) in enumerate(zip(weights, biases, strict=True)):
+        _linear(spec.linear[number], weight, part_bias)
     _linear(spec.linear[len(rows)], part.output.weight, part.output.bias)
 
 
@@ -121,22 +121,22 @@ def _linear(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _norm(spec: Any, norm: Norm) -> None:
-    """A layer norm; one without a bias has a bias of zeros there."""
+    """A layer norm; CTranslate2 needs a bias, of zeros if there is none."""
     assert isinstance(norm, LayerNorm)
     bias = torch.zeros_like(norm.weight) if norm.bias is None else norm.bias
     spec.gamma, spec.beta = _array(norm.weight), _array(bias)
 
 
 def _embedding(spec: Any, stack: Any, embedding: Embedding, longest: int) -> None:
-    """Tokens are scaled by √D there too; positions that are added are given as a table."""
+    """CTranslate2 scales tokens by √D too; positions that are added are stored as a table."""
     spec.weight = _array(embedding.tokens.weight)
-    places = embedding.positions
-    if places is None:
-        vars(stack).pop("position_encodings", None)  # an encoder's specification has it in any case
+    positions = embedding.positions
+    if positions is None:
+        vars(stack).pop("position_encodings", None)  # an encoder's specification always has it
         return
     stack.position_encodings.encodings = (
-        _array(places.weight)
-        if isinstance(places, LearnedPositions)
+        _array(positions.weight)
+        if isinstance(positions, LearnedPositions)
         else sinusoids(longest, embedding.tokens.weight.size(1)).numpy()
     )
 

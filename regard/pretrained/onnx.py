@@ -1,4 +1,4 @@
-"""To ONNX: a Transformer as two graphs, one that reads a source and one that makes a step."""
+"""Export to ONNX: a Transformer as two graphs, its encoder and one decoding step."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.export import Dim
 
-from regard.data.tokenizer import END, NEVER_WRITTEN, PADDING, START, Tokenizer
+from regard.data.tokenizer import END, NEVER_GENERATED, PADDING, START, Tokenizer
 from regard.models import Transformer
 from regard.models.transformer import TransformerState
 from regard.nn import KVCache, LayerCache, LearnedPositions
@@ -23,14 +23,14 @@ from regard.system.optional import needed
 EXAMPLE = [[END, END, END], [END, END, PADDING]]
 """A batch to trace the graphs with; its tokens do not matter."""
 
-MOST_IN_A_FILE = 2**30
-"""Bytes of weights in a graph's file; more go to a file of their own: a graph can hold 2 GB."""
+MOST_BYTES_IN_GRAPH = 2**30
+"""More bytes of weights are stored in a separate file: the file of a graph can hold 2 GB."""
 
-READ = {
+ENCODER = {
     "inputs": ["source"],
     "outputs": ["memory_keys", "memory_values", "memory_mask"],
 }
-WRITE = {
+STEP = {
     "inputs": [
         "tokens",
         "past_keys",
@@ -39,12 +39,12 @@ WRITE = {
         "memory_values",
         "memory_mask",
     ],
-    "outputs": ["scores", "keys", "values"],
+    "outputs": ["logits", "keys", "values"],
 }
 
 
 class _Joined(KVCache):
-    """A cache that joins old and new in a buffer of their size, as a graph can."""
+    """A cache that concatenates old and new tensors: a graph has no buffer that grows."""
 
     def append(
         self, key: Float[Tensor, "B H L K"], value: Float[Tensor, "B H L K"]
@@ -57,7 +57,7 @@ class _Joined(KVCache):
 
 
 class Encode(nn.Module):
-    """source (B S) → the memory's keys and values (N B H S K, of N layers) and mask (B 1 1 S)."""
+    """source (B S) → keys and values of its encoding (N B H S K, N layers), mask (B 1 1 S)."""
 
     def __init__(self, model: Transformer, *, padding: int = PADDING) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Encode(nn.Module):
 
 
 class Step(nn.Module):
-    """One more token per row (B) → scores of the next (B V), and keys and values grown by it.
+    """One more token per row (B) → logits of the next (B V), and keys and values extended by it.
 
     The past of the first step is empty: N B H 0 K.
     """
@@ -131,9 +131,9 @@ def _stacked(
 def export(
     model: nn.Module, tokenizers: tuple[Tokenizer, ...], folder: Path, *, longest: int = 1024
 ) -> None:
-    """Write encoder.onnx and step.onnx, the tokenizers, and model.json: what goes in and comes out.
+    """Write encoder.onnx, step.onnx, the tokenizers, and model.json, which describes them.
 
-    longest: the longest source and output that the graphs are made for.
+    longest: the longest source and output that the graphs accept.
     """
     for package in ("onnx", "onnxscript"):
         needed(package, extra="export", what="--to onnx")
@@ -148,27 +148,42 @@ def export(
     batch, length, past = Dim("batch"), Dim("length", max=longest), Dim("past", max=longest - 1)
     source = torch.tensor(EXAMPLE)
     memory = Encode(model)(source)
-    # A past of two tokens, for the example; two tensors, or the graph would take one for both.
+    # A past of two tokens for the example; as one tensor, both inputs would become one.
     past_keys, past_values = (part[:, :, :, :2].clone() for part in memory[:2])
     _write(
         folder / "encoder.onnx",
         Encode(model),
         inputs=(source,),
-        names=READ,
+        names=ENCODER,
         shapes=({0: batch, 1: length},),
     )
-    of_memory, of_past = {1: batch, 3: length}, {1: batch, 3: past}
+    memory_shape, past_shape = {1: batch, 3: length}, {1: batch, 3: past}
     _write(
         folder / "step.onnx",
         Step(model),
         inputs=(torch.tensor([START, START]), past_keys, past_values, *memory),
-        names=WRITE,
-        shapes=({0: batch}, of_past, of_past, of_memory, of_memory, {0: batch, 3: length}),
+        names=STEP,
+        shapes=(
+            {0: batch},
+            past_shape,
+            past_shape,
+            memory_shape,
+            memory_shape,
+            {0: batch, 3: length},
+        ),
     )
+    description = json.dumps(_description(model, longest=longest), indent=2)
+    (folder / "model.json").write_text(description, encoding="utf-8")
+    for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
+        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
+
+
+def _description(model: Transformer, *, longest: int) -> dict[str, Any]:
+    """What model.json says: names of inputs and outputs, sizes, and special ids."""
     attention = model.decoder.layers[0].self_attention
-    description = {
-        "encoder": READ,
-        "step": WRITE,
+    return {
+        "encoder": ENCODER,
+        "step": STEP,
         "layers": len(model.decoder.layers),
         "heads": attention.n_kv_heads,
         "head_width": attention.d_head,
@@ -176,11 +191,8 @@ def export(
         "padding": PADDING,
         "start": START,
         "end": END,
-        "never_written": list(NEVER_WRITTEN),
+        "never_generated": list(NEVER_GENERATED),
     }
-    (folder / "model.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
-    for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
-        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
 
 
 def _write(
@@ -200,7 +212,7 @@ def _write(
             input_names=names["inputs"],
             output_names=names["outputs"],
             dynamic_shapes=shapes,
-            external_data=size > MOST_IN_A_FILE,
+            external_data=size > MOST_BYTES_IN_GRAPH,
             dynamo=True,
             verbose=False,
         )
@@ -208,7 +220,7 @@ def _write(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the exporter says about its own code."""
+    """Silence the exporter's warnings about its own code."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

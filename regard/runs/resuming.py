@@ -52,7 +52,7 @@ def restore(loop: Loop, checkpoints: SaveCheckpoints, say: Callable[[str], None]
     try:
         progress = Progress(**values)
     except TypeError:
-        raise UserError(f"{checkpoints.directory}: progress.json is not of this version.") from None
+        raise UserError(f"{checkpoints.directory}: progress.json is of another version.") from None
     if progress.data != loop.progress.data:
         raise UserError(
             "The training data is not what this run began with: its file has changed. Put it back, "
@@ -61,7 +61,7 @@ def restore(loop: Loop, checkpoints: SaveCheckpoints, say: Callable[[str], None]
     if progress.step > loop.steps:
         raise UserError(
             f"This run is at step {progress.step} already, past the {loop.steps} that it should "
-            f"go to; ask for more train.steps, or for none."
+            f"go to; set a larger train.steps, or leave it out."
         )
     if progress.engine != loop.progress.engine:
         say(

@@ -82,7 +82,7 @@ class Run:
                 )
             if other.task.longest_output < self.task.longest_output:
                 raise UserError(
-                    f"{other.path} knows no more than {other.task.longest_output} positions, fewer "
+                    f"{other.path} has only {other.task.longest_output} positions, fewer "
                     f"than {self.path}: name it first."
                 )
         models = [self.model, *(other.model for other in others)]
@@ -113,8 +113,8 @@ class Run:
         """The metrics on a split, with outputs to look into, warnings and signatures."""
         if decoding and not self.task.scores_outputs:
             raise UserError(
-                f"{min(decoding)} changes no score of task={self.config.task}, which are made "
-                f"without generating outputs."
+                f"{min(decoding)} changes no metric of task={self.config.task}: its evaluation "
+                f"generates no outputs."
             )
         self.config.data.require(split)
         decode = self.decode_options(decoding)
@@ -141,7 +141,7 @@ class Run:
         if to not in self.model.exports:
             raise UserError(f"A model of kind {self.config.model.kind} cannot be exported to {to}.")
         if self.quantized:
-            raise UserError("What is exported is in full precision: open the run without quantize.")
+            raise UserError("A model is exported in full precision: open the run without quantize.")
         if folder.exists():
             raise UserError(f"{folder} exists already; choose another folder.")
         with saying_what_failed(folder):
@@ -182,8 +182,8 @@ def load(
         key = setting.partition("=")[0].strip()
         if not key.startswith("data.") or key in FIXED_DATA_KEYS:
             raise UserError(
-                f"-s {setting}: of a trained run, where its data comes from can be changed, and "
-                f"nothing else."
+                f"-s {setting}: of a trained run, only the keys that say where its data comes "
+                f"from can be changed."
             )
     config = configuration.override(config, settings, where=str(path))
     if data is not None:
@@ -204,5 +204,5 @@ def _quantize(model: Any, how: str, engine: Engine, path: Path) -> None:
     if not model.quantizable:
         raise UserError(f"The model of {path} cannot be computed in int8.")
     if engine.device.type != "cpu":
-        raise UserError(f"int8 is for device=cpu, and this is {engine.device.type}.")
+        raise UserError(f"int8 needs device=cpu, not {engine.device.type}.")
     int8.quantize(model)

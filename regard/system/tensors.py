@@ -71,8 +71,8 @@ def read_weights(path: Path, model: nn.Module, *, metadata: dict[str, str]) -> N
     for name, value in metadata.items():
         if written.get(name) != value:
             raise UserError(
-                f"{path} was trained with another {name} than stands beside it (hash "
-                f"{written.get(name, 'none')[:12]}, not {value[:12]}); put that one back."
+                f"{path} was trained with another {name} than the one in its directory (hash "
+                f"{written.get(name, 'none')[:12]}, not {value[:12]}); restore that one."
             )
     expected = weights(model)
     for name in sorted(expected.keys() ^ tensors.keys()):

@@ -1,85 +1,84 @@
-"""What would become of the data of a run: kept, left out and why, how long, how well known."""
+"""A report on the data of a run: lines kept and left out, lengths, unknown tokens, overlap."""
 
 import hashlib
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from regard.data.splits import SPLITS, Split
-from regard.system.errors import UserError
-from regard.tasks.pair_task import PairTask
-from regard.tasks.task import Task
+
+if TYPE_CHECKING:
+    from regard.tasks.pair_task import PairTask
 
 SHOWN = 5
-"""Lines named as examples."""
+"""How many lines are named as examples."""
 
 
 @dataclass
 class SplitReport:
-    """One part of the data."""
+    """What is in one split, and what is left out of it."""
 
     kept: int
     truncated: int
-    """Always 0: a text that is too long is refused or left out, never cut."""
+    """Always 0: a text that is too long is refused or left out, never truncated."""
     left_out: dict[str, int]
-    """Lines that cannot be used, by reason."""
+    """How many lines cannot be used, by reason."""
     places: dict[str, list[str]]
-    """Where the first of them stand."""
+    """The first of those lines, as file:line, by reason."""
     tokens: int
     unknown: int
     duplicates: int
-    """Pairs that stood there before."""
+    """How many pairs are repetitions of an earlier one."""
     lengths: dict[str, dict[int, int]]
-    """Texts by their number of tokens, for each side."""
+    """For each side, how many texts have each number of tokens."""
     vocabulary_from_one_in: int
-    """Of how many lines one was taken to learn the vocabulary from; of train alone."""
+    """The vocabulary is learned from one line in this many; above 1 only for train."""
     in_train: int = 0
-    """Pairs that are in train as well."""
+    """How many pairs are also in train."""
     sources_in_train: int = 0
-    """Sources that are in train as well, whatever their target."""
+    """How many sources are also in train, with any target."""
     in_train_lines: list[int] = field(default_factory=list)
-    """The lines of the first of those pairs."""
+    """The line numbers of the first pairs that are also in train."""
 
     @property
     def coverage(self) -> float:
-        """The share of tokens that have an id of their own."""
+        """The fraction of tokens that are in the vocabulary."""
         return 1 - self.unknown / max(1, self.tokens)
 
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {**vars(self), "coverage": self.coverage}
 
-def check(task: Task) -> dict[Split, SplitReport]:
-    """Read all data of a task whose bad lines are skipped, and account for every line of it."""
-    if not isinstance(task, PairTask):
-        raise UserError(
-            f"data check is for pairs of texts; task={task.config.task} reads running text, all of "
-            f"it."
-        )
-    found: dict[Split, SplitReport] = {}
+
+def check(task: "PairTask") -> dict[Split, SplitReport]:
+    """Read all data of a task that skips bad lines, and account for every line of it."""
+    reports: dict[Split, SplitReport] = {}
     train: Hashes | None = None
-    told: set[tuple[object, ...]] = set()
+    reported: set[tuple[object, ...]] = set()
     for split in SPLITS:
-        found[split], hashes = _read(task, split)
+        reports[split], hashes = _read(task, split)
         if task.config.data.held_out:
-            _tell_once(found[split], task.sources[split].path, told)
+            _report_once(reports[split], task.sources[split].path, reported)
         if train is None:
             train = hashes
         else:
-            _compare(found[split], hashes, train)
-    return found
+            _compare(reports[split], hashes, train)
+    return reports
 
 
 class Hashes(NamedTuple):
-    """A number for every pair of a split, for every source, and the line of each."""
+    """A hash of every pair and of every source of a split, and the line number of each."""
 
     pairs: np.ndarray
     sources: np.ndarray
     lines: np.ndarray
 
 
-def _read(task: PairTask, split: Split) -> tuple[SplitReport, Hashes]:
-    """The report on a split by itself, and what it can be compared with others by."""
+def _read(task: "PairTask", split: Split) -> tuple[SplitReport, Hashes]:
+    """The report on one split, and the hashes by which it is compared with another."""
     pairs, sources, lines = array("Q"), array("Q"), array("Q")
     names = task.names[: task.TOKEN_SIDES]
     lengths: dict[str, dict[int, int]] = {name: {} for name in names}
@@ -90,7 +89,7 @@ def _read(task: PairTask, split: Split) -> tuple[SplitReport, Hashes]:
         for name, ids in zip(names, encoded.sides, strict=False):
             lengths[name][len(ids)] = lengths[name].get(len(ids), 0) + 1
     tally = task.sources[split].tally
-    hashes = Hashes(*(np.frombuffer(one, dtype=np.uint64) for one in (pairs, sources, lines)))
+    hashes = Hashes(*(np.frombuffer(part, dtype=np.uint64) for part in (pairs, sources, lines)))
     report = SplitReport(
         kept=tally.rows,
         truncated=0,
@@ -105,13 +104,13 @@ def _read(task: PairTask, split: Split) -> tuple[SplitReport, Hashes]:
     return report, hashes
 
 
-def _tell_once(report: SplitReport, path: Path, told: set[tuple[object, ...]]) -> None:
-    """Splits of one file meet the same lines that cannot be parted: the first of them tells."""
+def _report_once(report: SplitReport, path: Path, reported: set[tuple[object, ...]]) -> None:
+    """Remove faults that an earlier split of the same file has reported."""
     for kind, places in list(report.places.items()):
         fault = (path, kind, report.left_out[kind], *places)
-        if fault in told:
+        if fault in reported:
             del report.left_out[kind], report.places[kind]
-        told.add(fault)
+        reported.add(fault)
 
 
 def _hash(*texts: str) -> int:
@@ -120,13 +119,8 @@ def _hash(*texts: str) -> int:
 
 
 def _compare(report: SplitReport, held_out: Hashes, train: Hashes) -> None:
-    """How much of a held-out part was trained on."""
+    """Count the pairs and sources of a held-out split that are also in train."""
     pairs = np.isin(held_out.pairs, train.pairs)
     report.in_train = int(pairs.sum())
     report.sources_in_train = int(np.isin(held_out.sources, train.sources).sum())
     report.in_train_lines = [int(line) for line in held_out.lines[pairs][:SHOWN]]
-
-
-def as_json(report: SplitReport) -> dict[str, Any]:
-    """The report as plain values."""
-    return {**vars(report), "coverage": report.coverage}

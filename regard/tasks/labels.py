@@ -24,7 +24,7 @@ class Labels:
             raise UserError(f"{path}: there is no usable line in it.")
         if len(labels) < 2:
             raise UserError(
-                f"{key} has one class alone, {labels.names[0]!r}: there is nothing to tell apart."
+                f"{key} has only one class, {labels.names[0]!r}; a classifier needs two."
             )
         return labels
 

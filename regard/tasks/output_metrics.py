@@ -6,7 +6,7 @@ from regard.config import OUTPUT_METRICS, Data
 from regard.data.splits import Pair
 from regard.metrics.errors import phoneme_error_rate, word_error_rate
 from regard.metrics.exact import exact_match
-from regard.metrics.translation import signatures, translation_scores
+from regard.metrics.translation import signatures, translation_metrics
 
 FUNCTIONS: dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], float]] = {
     "exact_match": exact_match,
@@ -41,7 +41,7 @@ def measure(
     a source that stands there more than once has several right targets: any of them counts.
     """
     if data.scores == "translation":
-        return translation_scores(
+        return translation_metrics(
             [outputs[source] for source, _ in pairs],
             [target for _, target in pairs],
             language=data.languages[1],

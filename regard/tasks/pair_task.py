@@ -20,6 +20,7 @@ from regard.data.splits import SPLITS, Pair, Split
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
+from regard.tasks.check import SplitReport, check
 from regard.tasks.request import unknown_refusal, unknown_warning
 from regard.tasks.task import Task
 from regard.training.loss import Sums
@@ -86,6 +87,9 @@ class PairTask(Task):
         for split in SPLITS:
             self.examples(split)
 
+    def data_report(self) -> dict[Split, SplitReport]:
+        return check(self)
+
     def warnings(self) -> list[str]:
         sentences, said = [], set()  # splits of one file meet the same faults: say them once
         for split, source in self.sources.items():
@@ -139,10 +143,8 @@ class PairTask(Task):
             return self.examples("train")
         if self._newest is None or self._newest[0] != epoch:
             lines = self.read("train", epoch=epoch)
-            self._newest = (
-                epoch,
-                _in_memory(list(self._cut_anew(lines, epoch) if dropout else lines)),
-            )
+            kept = self._cut_anew(lines, epoch) if dropout else lines
+            self._newest = (epoch, _in_memory(list(kept)))
         return self._newest[1]
 
     def _cut_anew(self, lines: Iterable[Encoded], epoch: int) -> Iterator[Encoded]:
@@ -153,8 +155,7 @@ class PairTask(Task):
         for line in lines:
             sides = [line.source, line.target]
             for side, cutter in enumerate(cutters):
-                text = (line.row.source, line.row.target)[side]
-                ids = cutter.encode(text, random)
+                ids = cutter.encode((line.row.source, line.row.target)[side], random)
                 sides[side] = ids if len(ids) <= most else sides[side]
             yield Encoded(line.row, *sides)
 
@@ -221,10 +222,9 @@ class PairTask(Task):
         """Count the lines that are used, their tokens, and those that are unknown."""
         source.tally.use(len(lines), [], unknown=0)
         for side, tokenizer in enumerate(self.tokenizers):
-            texts = [line.sides[side] for line in lines]
             # No id is −1: a vocabulary without an unknown token knows everything.
             unknown = -1 if tokenizer.unknown is None else tokenizer.unknown
-            source.tally.use(0, texts, unknown=unknown)
+            source.tally.use(0, [line.sides[side] for line in lines], unknown=unknown)
 
     def faults(self, encoded: Sequence[Encoded], source: RowSource) -> dict[int, Fault]:
         """Which of these lines cannot be used, now that their tokens are known, and why."""

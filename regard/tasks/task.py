@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -22,6 +22,9 @@ from regard.tasks.request import Answer, Request
 from regard.training.gradients import Carried
 from regard.training.loop import Batches
 from regard.training.loss import Sums
+
+if TYPE_CHECKING:
+    from regard.tasks.check import SplitReport
 
 SHORT, LONG = 4, 24
 """An example to look into has at least and at most this many tokens."""
@@ -95,6 +98,13 @@ class Task(ABC):
     @abstractmethod
     def check_data(self) -> None:
         """Read all data once, so that a bad line is found now and not at the first evaluation."""
+
+    def data_report(self) -> "dict[Split, SplitReport]":
+        """What is in each split, line by line; refused where data is not read line by line."""
+        raise UserError(
+            f"data check is for data with one example per line; task={self.config.task} reads "
+            f"running text."
+        )
 
     @abstractmethod
     def warnings(self) -> list[str]:

@@ -155,7 +155,7 @@ class Translate(PairTask):
     def warnings(self) -> list[str]:
         sentences = super().warnings()
         if self.analysable and not self.config.data.languages[1]:
-            sentences.append("data.target_language is not given: BLEU cuts words as of English.")
+            sentences.append("data.target_language is not given: BLEU splits words as in English.")
         return sentences
 
     def evaluate(

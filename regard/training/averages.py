@@ -1,4 +1,4 @@
-"""Averages of weights: a moving one while training, and one over several evaluations at its end."""
+"""Averages of weights: a moving average while training, or the mean of several evaluations."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Choice = Literal["last", "best"]
 
 
 class MovingAverage:
-    """w̄ ← β w̄ + (1 − β) w after every update (Polyak & Juditsky 1992, with a fading memory).
+    """w̄ ← β w̄ + (1 − β) w after every update (Polyak & Juditsky 1992, exponentially weighted).
 
     β = min(decay, (1 + t) / (10 + t)) at update t, so that the first weights, which are random,
     are soon forgotten.
@@ -34,7 +34,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:
-        """The model with the averaged weights in place of its own."""
+        """Within this context, the model has the averaged weights."""
         own = {name: value.clone() for name, value in weights(model).items()}
         set_weights(model, self.tensors)
         try:
@@ -51,10 +51,10 @@ def set_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 @dataclass
 class Snapshots:
-    """The weights of some evaluations, `directory/step-N.safetensors`: the last ones or the best.
+    """The weights of some evaluations, `directory/step-N.safetensors`: the last or the best.
 
-    Their mean is often better than any of them (Vaswani et al. 2017, §6.1, average the last ones).
-    The loop's progress lists them, so that a resumed run keeps the same.
+    Their mean is often better than any of them (Vaswani et al. 2017, §6.1, average the last).
+    The loop's progress lists them, so that a resumed run has the same ones.
     """
 
     directory: Path
@@ -63,7 +63,7 @@ class Snapshots:
     metadata: dict[str, str]
 
     def take(self, loop: Loop, rank: list[float]) -> None:
-        """Keep the weights of this step and forget those past `count`; a higher rank is better."""
+        """Save the weights of this step and delete those beyond `count`; a higher rank is kept."""
         step = loop.progress.step
         if loop.world.writes:
             self._write(loop)

@@ -52,8 +52,8 @@ class Evaluate:
         progress, valid = loop.progress, self.evaluate()
         if not math.isfinite(valid["loss"]):
             raise UserError(
-                f"The loss on valid is {valid['loss']} after step {progress.step}: the weights are "
-                f"lost. Try a lower train.lr; the checkpoints before this step are untouched."
+                f"The loss on valid is {valid['loss']} after step {progress.step}: training has "
+                f"diverged. Try a lower train.lr; earlier checkpoints are untouched."
             )
         rank = self._rank(valid)
         if self.snapshots is not None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.nn.randomness import drawing_from
+from regard.nn.randomness import sampling_from
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
@@ -167,7 +167,7 @@ class SharesInThreads(WholeBatch):
 
         def of_share(share: TrainingBatch, number: int) -> tuple[Sequence[Tensor | None], Sums]:
             seed = mixed(self.seed, place.step, number, rank=self.world.rank)
-            with drawing_from(torch.Generator().manual_seed(seed)):
+            with sampling_from(torch.Generator().manual_seed(seed)):
                 total, sums = self._forward(model, share, {}, counts=counts, place=place)
             return torch.autograd.grad(total, trained, allow_unused=True), sums
 

@@ -69,4 +69,4 @@ def _check_parts(model: nn.Module, parts: Collection[str], *, key: str) -> None:
             above.pop()
         inside = [name.split(".") for name in names if name.split(".")[: len(above)] == above]
         known = dict.fromkeys(".".join(words[: len(above) + 1]) for words in inside)
-        raise UserError(f"{key}: the model has no part {part!r}; there is {', '.join(known)}.")
+        raise UserError(f"{key}: the model has no part {part!r}; its parts are {', '.join(known)}.")

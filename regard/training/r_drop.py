@@ -1,4 +1,4 @@
-"""R-Drop: a batch is run twice, each time with other dropout, and both passes must agree."""
+"""R-Drop: two forward passes with different dropout, and a loss that makes them agree."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from regard.data.tokenizer import PADDING
 from regard.training.loss import cross_entropy
 
 ROWS = 32
-"""How many positions a CPU computes at a time, so that their numbers stay in its caches."""
+"""How many positions a CPU computes at a time, so that their values stay in its caches."""
 
 
 def disagreement(
@@ -32,7 +32,7 @@ def r_drop_reference(
 ) -> Float[Tensor, ""]:
     """½ Σ [H(y, p) + H(y, q) + α · ½ (KL(p‖q) + KL(q‖p))] over the targets that are not padding.
 
-    p and q are the softmax of both passes, the first half of the rows and the second, and H is
+    p and q are the probabilities of the two passes, which are the two halves of the rows, and H is
     the cross-entropy with the smoothed target y (Liang et al. 2021, §2).
     """
     first, second = logits.chunk(2)
@@ -40,8 +40,8 @@ def r_drop_reference(
         cross_entropy(half, targets, smoothing=smoothing, padding=padding)
         for half in (first, second)
     ]
-    apart = disagreement(first, second, counted=targets != padding)
-    return (losses[0] + losses[1] + alpha * apart) / 2
+    divergence = disagreement(first, second, counted=targets != padding)
+    return (losses[0] + losses[1] + alpha * divergence) / 2
 
 
 def r_drop(
@@ -52,7 +52,7 @@ def r_drop(
     smoothing: float = 0.0,
     padding: int = PADDING,
 ) -> Float[Tensor, ""]:
-    """What `r_drop_reference` computes, its gradient written out: on a CPU, in half the time."""
+    """`r_drop_reference` with its gradient written out, which halves the time on a CPU."""
     return _RDrop.apply(  # type: ignore[no-untyped-call]
         logits.flatten(0, -2), targets.flatten(), alpha, smoothing, padding
     )
@@ -64,7 +64,7 @@ class _RDrop(torch.autograd.Function):
         ½ [p − y + α/2 · (p ⊙ (d − Σ_c p(c) d(c)) + p − q)]
 
     and by those of the second the same with p and q exchanged, and −d for d.
-    It is made with the loss, a few positions at a time, while p, q and d are in the caches.
+    It is computed with the loss, a few positions at a time, while p, q and d are in the caches.
     """
 
     @staticmethod
@@ -79,34 +79,34 @@ class _RDrop(torch.autograd.Function):
         rows = ROWS if logits.device.type == "cpu" else len(targets)
         gradient = torch.empty_like(logits)
         losses = []
-        for target, *both, to_first, to_second in zip(
+        for target, *halves, first_gradient, second_gradient in zip(
             targets.split(rows),
             *(half.split(rows) for half in logits.chunk(2)),
             *(half.split(rows) for half in gradient.chunk(2)),
             strict=True,
         ):
-            log_p, log_q = (read.float().log_softmax(-1) for read in both)
+            log_p, log_q = (half.float().log_softmax(-1) for half in halves)
             p, q, d = log_p.exp(), log_q.exp(), log_p - log_q
             y, counted = target.clamp(min=0)[:, None], (target != padding)[:, None]
-            p_d, q_d = ((read * d).sum(-1, keepdim=True) for read in (p, q))
+            p_d, q_d = ((probabilities * d).sum(-1, keepdim=True) for probabilities in (p, q))
             on_target = log_p.gather(-1, y) + log_q.gather(-1, y)
             on_all = (log_p + log_q).mean(-1, keepdim=True)
             loss = (alpha / 2) * (p_d - q_d) - (1 - smoothing) * on_target - smoothing * on_all
             losses.append(loss.masked_fill(~counted, 0.0).sum() / 2)
-            for made, read, other, apart in (
-                (to_first, p, q, d - p_d),
-                (to_second, q, p, (d - q_d).neg_()),
+            for half_gradient, mine, other, centred in (
+                (first_gradient, p, q, d - p_d),
+                (second_gradient, q, p, (d - q_d).neg_()),
             ):
-                by_logits = torch.addcmul(read, read, apart, value=alpha / 2)
-                by_logits.add_(read - other, alpha=alpha / 2).sub_(smoothing / read.size(-1))
-                by_logits.scatter_add_(-1, y, read.new_full(y.shape, smoothing - 1))
-                made.copy_(by_logits.mul_(counted / 2))
+                by_logits = torch.addcmul(mine, mine, centred, value=alpha / 2)
+                by_logits.add_(mine - other, alpha=alpha / 2).sub_(smoothing / mine.size(-1))
+                by_logits.scatter_add_(-1, y, mine.new_full(y.shape, smoothing - 1))
+                half_gradient.copy_(by_logits.mul_(counted / 2))
         context.save_for_backward(gradient)
         return torch.stack(losses).sum()
 
     @staticmethod
     def backward(context: Any, scale: Float[Tensor, ""]) -> tuple[Tensor, None, None, None, None]:
-        if torch.is_grad_enabled():  # it would be left out in silence
-            raise RuntimeError("R-Drop has second derivatives in r_drop_reference alone")
+        if torch.is_grad_enabled():  # autograd would silently treat the gradient as a constant
+            raise RuntimeError("second derivatives of R-Drop need r_drop_reference")
         (gradient,) = context.saved_tensors
         return gradient * scale, None, None, None, None

@@ -12,7 +12,7 @@ def constant(step: int, *, lr: float, warmup: int) -> float:
 
 
 def inverse_sqrt(step: int, *, lr: float, warmup: int) -> float:
-    """lr · min(step / warmup, √(warmup / step)): highest, lr, at the end of the warm-up."""
+    """lr · min(step / warmup, √(warmup / step)): its maximum, lr, is at the end of the warm-up."""
     warmup = max(1, warmup)
     return lr * min(step / warmup, math.sqrt(warmup / step))
 
@@ -20,37 +20,37 @@ def inverse_sqrt(step: int, *, lr: float, warmup: int) -> float:
 def noam(step: int, *, lr: float, warmup: int, d_model: int) -> float:
     """lr · D^−½ · min(step^−½, step · warmup^−3/2) (Vaswani et al. 2017, §5.3).
 
-    Here lr is a factor on the paper's own rate, 1 for the paper's.
+    lr is a factor on the rate of the paper: 1 gives the paper's.
     """
     return lr * d_model**-0.5 * min(step**-0.5, step * max(1, warmup) ** -1.5)
 
 
 def linear(step: int, *, lr: float, warmup: int, steps: int) -> float:
-    """Up over the warm-up, then straight down to 0 at the last step."""
+    """Linear from 0 to lr over the warm-up, then linear down to 0 at the last step."""
     if step <= warmup:
         return lr * step / warmup
     return lr * max(0.0, (steps - step) / max(1, steps - warmup))
 
 
 def cosine(step: int, *, lr: float, warmup: int, steps: int, cycles: int = 1) -> float:
-    """Up over the warm-up, then half a cosine down to 0 at the last step.
+    """Linear from 0 to lr over the warm-up, then half a cosine down to 0 at the last step.
 
-    With cycles, so many of them one after another, each but the first from lr (Loshchilov & Hutter
-    2017): the weights leave where they have settled, and settle again.
+    cycles: how many times the rate falls from lr to 0 (Loshchilov & Hutter 2017, warm restarts);
+    each restart lets the weights leave a minimum for a better one.
     """
     if step <= warmup:
         return lr * step / warmup
     length = math.ceil(steps / cycles)
     cycle = min(cycles - 1, (step - 1) // length)
     begin, end = max(warmup, cycle * length), (cycle + 1) * length
-    done = min(1.0, (step - begin) / max(1, end - begin))
-    return lr * 0.5 * (1 + math.cos(math.pi * done))
+    fraction = min(1.0, (step - begin) / max(1, end - begin))
+    return lr * 0.5 * (1 + math.cos(math.pi * fraction))
 
 
 def make_schedule(
     name: str, *, lr: float, warmup: int, steps: int, d_model: int, cycles: int = 1
 ) -> Schedule:
-    """The schedule of this name, as a function of the step alone."""
+    """The schedule of this name, as a function of the step only."""
     schedules: dict[str, Schedule] = {
         "constant": lambda step: constant(step, lr=lr, warmup=warmup),
         "inverse-sqrt": lambda step: inverse_sqrt(step, lr=lr, warmup=warmup),

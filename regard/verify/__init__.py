@@ -1,4 +1,4 @@
-"""The equalities that are promised: parts against torch.nn, fast paths against readable ones.
+"""The promised equalities: parts against torch.nn, fast paths against readable ones.
 
 `regard verify` prints each with its largest difference, and the tests hold each to its tolerance.
 """
@@ -18,45 +18,47 @@ from regard.verify.within import decoding_checks, model_checks, random_models
 
 __all__ = ["Check", "checks", "run_checks"]
 
-OF_A_RUN = 1e-4
-"""The tolerance for a trained model: its logits go up to some tens, and rounding with them."""
+RUN_TOLERANCE = 1e-4
+"""The tolerance for a trained model: its logits are in the tens, and rounding grows with them."""
 
 
 def checks(run: Run | None = None) -> list[Check]:
-    """All equalities, on small random models; and on a run's own model, if one is given."""
-    found = [*torch_checks(), *parts_checks(), *transformers_checks(), *decoder_only_checks()]
-    found += recurrent_checks()
+    """All equalities: on small random models and, if a run is given, on its model."""
+    equalities = [*torch_checks(), *parts_checks(), *transformers_checks(), *decoder_only_checks()]
+    equalities += recurrent_checks()
     for label, model in random_models().items():
-        found += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
+        equalities += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
     for label, sequence_model in random_sequence_models().items():
-        found += sequence_checks(sequence_model, label=label)
-    return found + (list(run_checks(run)) if run else [])
+        equalities += sequence_checks(sequence_model, label=label)
+    return equalities + (list(run_checks(run)) if run else [])
 
 
 def run_checks(run: Run) -> Iterator[Check]:
-    """The equalities on a run's model: on a few of its own examples."""
+    """The equalities of a run's model, on a few of its own examples."""
     by_length = sorted(_examples(run), key=lambda pair: len(pair[0]))
     pairs = by_length[: len(by_length) // 2 + 1 : max(1, len(by_length) // 8)]
     inputs, label = run.task.verify_inputs(pairs), str(run.path)
     if inputs.targets is None:
-        yield from sequence_checks(run.model, label=label, rows=inputs.sources, tolerance=OF_A_RUN)
+        yield from sequence_checks(
+            run.model, label=label, rows=inputs.sources, tolerance=RUN_TOLERANCE
+        )
     else:
         yield from model_checks(
             run.model,
             label=label,
             sources=inputs.sources,
             targets=inputs.targets,
-            tolerance=OF_A_RUN,
+            tolerance=RUN_TOLERANCE,
         )
 
 
 def _examples(run: Run) -> list[Pair]:
-    """The validation examples of a run; if it has no data, texts out of its vocabulary."""
+    """The validation examples of a run; without data, texts made of its vocabulary."""
     if run.config.data.valid:
         return run.task.pairs("valid")
     size = len(run.tokenizer)
     texts = [
-        run.tokenizer.decode([(7 * place + 3 * length) % size for place in range(length)])
+        run.tokenizer.decode([(7 * position + 3 * length) % size for position in range(length)])
         for length in range(2, 18)
     ]
     return [(text, text) for text in texts if text.strip()]

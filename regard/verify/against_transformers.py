@@ -28,11 +28,11 @@ VOCAB, D_MODEL, HEADS, KV_HEADS, D_FF, LAYERS, LONGEST = 20, 32, 4, 2, 48, 2, 12
 TOKENS = torch.tensor([[4, 5, 6, 7, 0, 9, 3], [8, 9, 2, 2, 11, 0, 1]])
 
 Copy = tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]
-"""A weight of ours, the one of theirs that it equals, and how theirs is turned into ours."""
+"""A weight of ours, the weight of theirs that it equals, and how theirs is converted to ours."""
 
 
 class OneSequence(nn.Module):
-    """Embedding and stack: what GPT-2 and Llama are before their logits."""
+    """Embedding and stack: GPT-2 and Llama without the projection to logits."""
 
     def __init__(self, embedding: Embedding, stack: Stack) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class OneSequence(nn.Module):
 
 
 def _body(make_block: Callable[[], Block], positions: LearnedPositions | None, norm: Norm) -> Any:
-    """No id is padding, and embeddings are not scaled."""
+    """A model in which no id is padding and embeddings are not scaled."""
     tokens = TokenEmbedding(VOCAB, D_MODEL, padding=None, scaled=False)
     stack = Stack([make_block() for _ in range(LAYERS)], final_norm=norm)
     return OneSequence(Embedding(tokens, positions, dropout=0.0), stack)
@@ -178,24 +178,24 @@ def compare(
     ours, theirs, copies = make(fast=fast)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for mine, other, turned in copies:  # biases and norms too, which start out trivial
+        for mine, other, convert in copies:  # including biases and norms, which are 0 or 1
             other.copy_(torch.randn(other.shape, generator=generator) * 0.2)
-            mine.copy_(turned(other))
+            mine.copy_(convert(other))
     noise = torch.randn(*tokens.shape, D_MODEL, generator=generator) / tokens.numel()
     outputs = ours(tokens), theirs(input_ids=tokens).last_hidden_state
-    mine_of = torch.autograd.grad(
+    our_gradients = torch.autograd.grad(
         (outputs[0] * noise).sum(), _leaves([mine for mine, _, _ in copies]), allow_unused=False
     )
-    other_of = torch.autograd.grad(
+    their_gradients = torch.autograd.grad(
         (outputs[1] * noise).sum(), [other for _, other, _ in copies], allow_unused=False
     )
     return largest(
         [
             outputs,
             *(
-                (_part(mine, gradient), turned(expected))
-                for (mine, _, turned), gradient, expected in zip(
-                    copies, mine_of, other_of, strict=True
+                (_part(mine, gradient), convert(expected))
+                for (mine, _, convert), gradient, expected in zip(
+                    copies, our_gradients, their_gradients, strict=True
                 )
             ),
         ]

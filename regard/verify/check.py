@@ -1,4 +1,4 @@
-"""Check: an equality, and the largest difference that is found in it."""
+"""Check: an equality, and the largest difference between its two sides."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ import torch
 from torch import Tensor
 
 TOLERANCE = 1e-5
-"""What float32 rounding may come to over a few layers."""
+"""The largest difference that float32 rounding causes over a few layers."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """Two ways to compute the same thing."""
+    """Two ways to compute the same values."""
 
     name: str
     difference: Callable[[], float]
-    """Computes both, and gives the largest difference."""
+    """Computes both, and returns the largest difference."""
     tolerance: float = TOLERANCE
 
 
@@ -41,10 +41,10 @@ def largest_with_gradients(
 
     counted: True at the positions that are compared (padding may hold anything).
     """
-    found: list[list[Tensor]] = []
+    sides: list[list[Tensor]] = []
     noise: Tensor | None = None
     for function, side in ((ours, 0), (theirs, 1)):
-        leaves = [one.detach().clone().requires_grad_(one.is_floating_point()) for one in inputs]
+        leaves = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs]
         for pair in weights:
             pair[side].grad = None
         output = function(leaves)
@@ -56,8 +56,8 @@ def largest_with_gradients(
         (output * noise).sum().backward()
         gradients = [_gradient(leaf) for leaf in leaves if leaf.requires_grad]
         gradients += [_gradient(pair[side]) for pair in weights]
-        found.append([output, *gradients])
-    return largest(zip(*found, strict=True))
+        sides.append([output, *gradients])
+    return largest(zip(*sides, strict=True))
 
 
 def _gradient(tensor: Tensor) -> Tensor:

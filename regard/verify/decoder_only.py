@@ -1,4 +1,4 @@
-"""A small decoder-only model made of the parts: prompts of different lengths in one batch."""
+"""A small decoder-only model built of the parts: prompts of different lengths in one batch."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -55,7 +55,7 @@ class DecoderOnly(nn.Module):
         self.output = OutputProjection(VOCAB, D_MODEL, tied=tokens)
 
     def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
-        """Padding on the right needs no mask: it stands in the future of every real token."""
+        """Padding on the right needs no mask: it is in the future of every real token."""
         return self.output(self.stack(self.embedding(tokens), is_causal=True))
 
     def start(self, prompt: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None) -> Context:
@@ -80,7 +80,7 @@ class DecoderOnly(nn.Module):
 
 
 def random_decoder(**options: Any) -> DecoderOnly:
-    """With weights large enough that predictions differ."""
+    """A random model with weights large enough that its predictions differ."""
     torch.manual_seed(4)
     model = DecoderOnly(**options).eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What must be equal among the parts: one way to say a thing and another."""
+"""Equalities among the parts: one way to compute a thing, and another."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -24,7 +24,7 @@ def _sequence() -> Tensor:
 
 
 def causal_by_kernel() -> float:
-    """is_causal by the fused kernel, and a mask by the written-out path."""
+    """is_causal in the fused kernel, and a causal mask in the written-out path."""
     q, k, v = torch.randn(3, 2, HEADS, LENGTH, 8, generator=torch.Generator().manual_seed(2))
     return largest_with_gradients(
         lambda x: attend_fast(x[0], x[1], x[2], is_causal=True),
@@ -34,7 +34,7 @@ def causal_by_kernel() -> float:
 
 
 def grouped_queries(*, fast: bool) -> float:
-    """Few key and value heads, and as many as query heads with the same weights repeated."""
+    """Fewer key and value heads than query heads, and as many, with repeated weights."""
     few = SelfAttention(D_MODEL, HEADS, n_kv_heads=KV_HEADS, fast=fast)
     many = SelfAttention(D_MODEL, HEADS, fast=fast)
     with torch.no_grad():
@@ -51,6 +51,7 @@ def grouped_queries(*, fast: bool) -> float:
 
 
 def _for_every_head(rows: Tensor, d_head: int) -> Tensor:
+    """The rows of each key or value head, repeated for every query head that uses it."""
     heads = rows.unflatten(0, (-1, d_head))
     return heads.repeat_interleave(HEADS // KV_HEADS, dim=0).flatten(0, 1)
 
@@ -60,9 +61,9 @@ def window_by_mask(*, fast: bool, window: int = 3) -> float:
     windowed = SelfAttention(D_MODEL, HEADS, window=window, fast=fast)
     plain = SelfAttention(D_MODEL, HEADS, fast=False)
     plain.load_state_dict(windowed.state_dict())
-    places = torch.arange(LENGTH)
-    back = places[:, None] - places[None, :]
-    mask = (back >= 0) & (back < window)
+    positions = torch.arange(LENGTH)
+    distance = positions[:, None] - positions[None, :]
+    mask = (distance >= 0) & (distance < window)
     return largest_with_gradients(
         lambda x: windowed(x[0], is_causal=True), lambda x: plain(x[0], mask=mask), [_sequence()]
     )
@@ -74,12 +75,12 @@ def rotary_pairings() -> float:
     half, interleaved = (RotaryPositions(8, pairing=pairing) for pairing in ("half", "interleaved"))
     positions = torch.randint(0, 99, (2, LENGTH), generator=torch.Generator().manual_seed(4))
     reordered = x.unflatten(-1, (2, 4)).transpose(-1, -2).flatten(-2)  # 0 4 1 5 2 6 3 7
-    back = interleaved(reordered, positions).unflatten(-1, (4, 2)).transpose(-1, -2).flatten(-2)
-    return largest([(half(x, positions), back)])
+    restored = interleaved(reordered, positions).unflatten(-1, (4, 2)).transpose(-1, -2).flatten(-2)
+    return largest([(half(x, positions), restored)])
 
 
 def normed_queries_and_keys(*, fast: bool) -> float:
-    """Norms within attention, and applied by hand to its projections."""
+    """Norms within attention, and the same norms applied to its projections outside of it."""
     attention = SelfAttention(D_MODEL, HEADS, query_norm=RMSNorm(8), key_norm=RMSNorm(8), fast=fast)
     torch.nn.init.normal_(attention.query_norm.weight)  # type: ignore[union-attr]
     x = _sequence()
@@ -110,6 +111,6 @@ def parts_checks() -> Iterator[Check]:
             partial(window_by_mask, fast=fast),
         )
         yield Check(
-            f"norms of queries and keys ({path}) = norms applied by hand",
+            f"norms of queries and keys ({path}) = norms applied outside of it",
             partial(normed_queries_and_keys, fast=fast),
         )

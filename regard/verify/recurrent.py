@@ -10,8 +10,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.nn import Cell, Recurrent
 from regard.nn.cells import CellKind, Nonlinearity
 from regard.nn.recurrent import FAST
-from regard.verify.against_torch import D_MODEL, LAYERS, copied, sequences
 from regard.verify.check import Check, largest_with_gradients
+from regard.verify.same_weights import D_MODEL, LAYERS, copied, sequences
 
 CELLS = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}
 KINDS: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
@@ -19,7 +19,7 @@ NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
 def compare_cell(kind: CellKind, nonlinearity: Nonlinearity) -> float:
-    """One step from a state that is not zero."""
+    """One step, from a state that is not zero."""
     source, target, _, _ = sequences()
     options = {"nonlinearity": nonlinearity} if kind == "rnn" else {}
     ours = Cell(kind, D_MODEL, D_MODEL, nonlinearity=nonlinearity)
@@ -38,7 +38,7 @@ def compare_cell(kind: CellKind, nonlinearity: Nonlinearity) -> float:
 
 
 def compare_recurrent(kind: CellKind, *, fast: bool) -> float:
-    """Layers in both directions over rows of unequal length, which torch's are given packed."""
+    """Layers in both directions over rows of unequal length, packed for torch's."""
     source, _, real, _ = sequences()
     lengths = real.sum(dim=1)
     ours = Recurrent(kind, D_MODEL, D_MODEL, n_layers=LAYERS, bidirectional=True, fast=fast)
@@ -57,12 +57,12 @@ def compare_recurrent(kind: CellKind, *, fast: bool) -> float:
 
 
 def recurrent_checks() -> Iterator[Check]:
-    """Every cell by itself, and in layers by both paths."""
+    """Every cell for one step, and layers of it by both paths."""
     for kind in KINDS:
         for nonlinearity in NONLINEARITIES[: 2 if kind == "rnn" else 1]:
-            which = f"Cell ({kind}, {nonlinearity})" if kind == "rnn" else f"Cell ({kind})"
+            variant = f"Cell ({kind}, {nonlinearity})" if kind == "rnn" else f"Cell ({kind})"
             yield Check(
-                f"{which} = torch.nn.{CELLS[kind].__name__}, and gradients",
+                f"{variant} = torch.nn.{CELLS[kind].__name__}, and gradients",
                 partial(compare_cell, kind, nonlinearity),
             )
         for path in ("reference", "fast"):

@@ -1,4 +1,4 @@
-"""What must be equal within models that read one sequence: classifiers and language models."""
+"""Equalities of models that read one sequence: classifiers and language models."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,10 +19,10 @@ from regard.verify.within import (
     SOURCES,
     VOCAB,
     Search,
+    compare_hypotheses,
     decoders,
-    hypotheses,
+    perturbed,
     restored,
-    shaken,
 )
 
 SequenceModel = RecurrentClassifier | RecurrentLanguageModel
@@ -40,7 +40,7 @@ def random_sequence_models() -> dict[str, SequenceModel]:
         models[f"RecurrentLanguageModel ({kind})"] = RecurrentLanguageModel(
             VOCAB, kind=kind, d_model=32, n_layers=2
         )
-    return {name: shaken(model) for name, model in models.items()}
+    return {name: perturbed(model) for name, model in models.items()}
 
 
 def sequence_checks(
@@ -63,7 +63,7 @@ def sequence_checks(
         near["chunks = the whole"] = partial(in_chunks, model, rows)
         exact["the future does not reach the past"] = partial(future_against_past, model, rows)
         for name, search in decoders().items():
-            near[f"{name}, carried state = reading all again"] = partial(
+            near[f"{name}, carried state = reading everything again"] = partial(
                 search_replayed, search, model, rows
             )
             near[f"{name}, a batch = its rows one by one"] = partial(
@@ -76,7 +76,7 @@ def sequence_checks(
 
 
 def _logits(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) -> Tensor:
-    """What is compared: logits of the classes, or those after each real token."""
+    """The logits that are compared: of the classes, or after each real token."""
     if isinstance(model, RecurrentClassifier):
         return model(rows.tokens, rows.lengths, trace=trace)
     logits, _ = model(rows.tokens, lengths=rows.lengths, trace=trace)
@@ -99,7 +99,7 @@ def batch_against_rows(model: SequenceModel, rows: list[Ids]) -> float:
 
 @torch.inference_mode()
 def more_padding(model: SequenceModel, rows: list[Ids]) -> float:
-    """Two more places in each row, which may hold anything: they are not real."""
+    """Two more positions in each row, which may hold any id: they are not real."""
     batch = padded(rows)
     wide = Padded(F.pad(batch.tokens, (0, 2), value=1), batch.lengths)
     return largest([(_logits(model, wide), _logits(model, batch))])
@@ -114,7 +114,7 @@ def saved_and_loaded(model: SequenceModel, rows: list[Ids]) -> float:
 
 @torch.inference_mode()
 def in_chunks(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
-    """Two tokens at a time with the state carried on, and all at once."""
+    """Two tokens at a time, carrying the state, and all tokens at once."""
     differences = []
     for row in rows:
         whole, state = model(torch.tensor([row]))[0], None
@@ -136,25 +136,25 @@ def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float
 
 
 def search_replayed(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
-    """With the state carried on, and reading prompt and answer again at every step."""
+    """Carrying the state, and reading prompt and output again at every step."""
 
     def logits(prompt: Tensor, target: Tensor, *, source_lengths: Tensor | None) -> Tensor:
         return model(torch.cat([prompt, target], dim=1))[0]
 
     return max(
-        hypotheses(_found(search, model, [row]), _found(search, Replay(logits), [row]))
+        compare_hypotheses(_decode(search, model, [row]), _decode(search, Replay(logits), [row]))
         for row in rows
     )
 
 
 def search_one_by_one(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
-    return hypotheses(
-        _found(search, model, rows), [_found(search, model, [row])[0] for row in rows]
+    return compare_hypotheses(
+        _decode(search, model, rows), [_decode(search, model, [row])[0] for row in rows]
     )
 
 
 @torch.inference_mode()
-def _found(search: Search, stepper: Stepper, prompts: list[Ids]) -> list[list[Hypothesis]]:
+def _decode(search: Search, stepper: Stepper, prompts: list[Ids]) -> list[list[Hypothesis]]:
     """The hypotheses after some prompts: the state is of all but their last tokens."""
     lengths = torch.tensor([len(prompt) - 1 for prompt in prompts])
     state = stepper.start(pad([prompt[:-1] for prompt in prompts]), lengths)

@@ -1,4 +1,4 @@
-"""What must be equal within Regard: fast and reference, batch and single, cached and uncached."""
+"""Equalities within Regard: fast and reference, batch and single row, cached and uncached."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,12 +34,12 @@ TARGETS = [[START, 5, 6], [START, 4, 4, 9, 7], [START, 10], [START, 8, 8]]
 def random_models() -> dict[str, EncoderDecoder]:
     """Small models of every kind, with weights large enough that their predictions differ."""
     norms: tuple[NormPlace, ...] = ("pre", "post")
-    places: tuple[Positions, ...] = ("sinusoidal", "rotary")
+    position_kinds: tuple[Positions, ...] = ("sinusoidal", "rotary")
     kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
     attentions: tuple[AttentionKind, ...] = ("none", *ALIGNMENTS)
     models: dict[str, EncoderDecoder] = {}
     for norm in norms:
-        for positions in places:
+        for positions in position_kinds:
             models[f"Transformer ({norm}-norm, {positions})"] = Transformer(
                 VOCAB,
                 VOCAB,
@@ -72,11 +72,11 @@ def random_models() -> dict[str, EncoderDecoder]:
             models[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(
                 VOCAB, VOCAB, kind=kind, attention=attention, d_model=32, n_layers=2
             )
-    return {name: shaken(model) for name, model in models.items()}
+    return {name: perturbed(model) for name, model in models.items()}
 
 
-def shaken(model: Model) -> Model:
-    """The same model with larger weights."""
+def perturbed(model: Model) -> Model:
+    """The same model with random noise added to its weights."""
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -127,14 +127,14 @@ def model_checks(
 
 
 def _lengths(ids: Tensor) -> Tensor:
-    """How many tokens of each row are real, of ids that `pad` filled up."""
+    """How many tokens of each row are real, of ids that `pad` padded."""
     return (ids != PADDING).sum(dim=1)
 
 
 def _logits(
     model: EncoderDecoder, source: Tensor, target: Tensor, *, trace: Trace | None = None
 ) -> Tensor:
-    """The logits after each target token; ids of padding say how long each source is."""
+    """The logits after each target token; the lengths of sources follow from their padding."""
     return model(source, target, source_lengths=_lengths(source), trace=trace)
 
 
@@ -157,7 +157,7 @@ def batch_against_singles(model: EncoderDecoder, sources: list[Ids], targets: li
 
 @torch.inference_mode()
 def cached_against_uncached(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
-    """Token by token with a cache, and all at once without."""
+    """Token by token with a cache, and the whole target at once without one."""
     at_once = _logits(model, source, target)
     state: Any = model.start(source, _lengths(source))
     stepped = []
@@ -224,7 +224,7 @@ def decoders() -> dict[str, Search]:
 
 
 def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
-    """Decoders with and without a cache, in a batch and alone: the same tokens and scores."""
+    """Decoders with and without a cache, in a batch and alone: equal tokens and scores."""
     for name, search in decoders().items():
         yield Check(
             f"{label}: {name}, cached = uncached",
@@ -237,33 +237,37 @@ def decoding_checks(model: EncoderDecoder, *, label: str) -> Iterator[Check]:
 
 
 def search_replayed(search: Search, model: EncoderDecoder) -> float:
-    """With the cache, and computing the whole sequence again at every step."""
-    return hypotheses(_found(search, model, SOURCES), _found(search, Replay(model), SOURCES))
+    """With a cache, and with the whole sequence computed again at every step."""
+    return compare_hypotheses(
+        _decode(search, model, SOURCES), _decode(search, Replay(model), SOURCES)
+    )
 
 
 def search_one_by_one(search: Search, model: EncoderDecoder) -> float:
-    return hypotheses(
-        _found(search, model, SOURCES), [_found(search, model, [row])[0] for row in SOURCES]
+    return compare_hypotheses(
+        _decode(search, model, SOURCES), [_decode(search, model, [row])[0] for row in SOURCES]
     )
 
 
 @torch.inference_mode()
-def _found(search: Search, stepper: Stepper, sources: list[Ids]) -> list[list[Hypothesis]]:
+def _decode(search: Search, stepper: Stepper, sources: list[Ids]) -> list[list[Hypothesis]]:
     """The hypotheses of some sources."""
     lengths = torch.tensor([len(source) for source in sources])
     state = stepper.start(pad(sources), lengths)
     return search(stepper, state, torch.full((len(sources),), START))
 
 
-def hypotheses(some: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> float:
-    """The largest difference in scores; infinite if the tokens differ."""
-    worst = 0.0
-    for ours, theirs in zip(some, others, strict=True):
-        if [mine.tokens for mine in ours] != [other.tokens for other in theirs]:
+def compare_hypotheses(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> float:
+    """The largest difference of scores; infinite if the tokens differ."""
+    largest_difference = 0.0
+    for some, others in zip(left, right, strict=True):
+        if [one.tokens for one in some] != [other.tokens for other in others]:
             return float("inf")
-        pairs = zip(ours, theirs, strict=True)
-        worst = max([worst, *(abs(mine.score - other.score) for mine, other in pairs)])
-    return worst
+        differences = [
+            abs(one.score - other.score) for one, other in zip(some, others, strict=True)
+        ]
+        largest_difference = max([largest_difference, *differences])
+    return largest_difference
 
 
 def _real(logits: Tensor, target: Tensor) -> Tensor:

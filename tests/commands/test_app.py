@@ -64,14 +64,14 @@ def test_predict_keeps_lines_and_order(call, tiny_run: Path, tmp_path: Path) -> 
 
 def test_predict_gives_scores_and_n_best_as_json(call, tiny_run: Path) -> None:
     options = ("--beam", 3, "--n-best", 3, "--length-penalty", 0.6, "--max-new-tokens", 5)
-    found = call("predict", tiny_run, *options, "--json", stdin="3 1 2\n\n").json["predictions"]
-    assert found[0]["input"] == "3 1 2"
-    assert len(found[0]["outputs"]) == 3
-    assert found[0]["scores"] == sorted(found[0]["scores"], reverse=True)
-    assert found[0]["finished"] == [len(one.split()) < 5 for one in found[0]["outputs"]]
-    assert found[1] == {"input": "", "outputs": [], "scores": [], "finished": []}
+    result = call("predict", tiny_run, *options, "--json", stdin="3 1 2\n\n").json["predictions"]
+    assert result[0]["input"] == "3 1 2"
+    assert len(result[0]["outputs"]) == 3
+    assert result[0]["scores"] == sorted(result[0]["scores"], reverse=True)
+    assert result[0]["finished"] == [len(one.split()) < 5 for one in result[0]["outputs"]]
+    assert result[1] == {"input": "", "outputs": [], "scores": [], "finished": []}
     plain = call("predict", tiny_run, *options, stdin="3 1 2\n").out
-    assert plain.rstrip("\n").split("\t") == found[0]["outputs"]
+    assert plain.rstrip("\n").split("\t") == result[0]["outputs"]
 
 
 def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_unknown_recipe_or_file_is_refused(call, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("train: [")
     refused(call("train", "mine.yaml"), "mine.yaml:1: not YAML")
     (tmp_path / "mine.yaml").write_text("seed: 2\nseed: 3\n")
-    refused(call("train", "mine.yaml"), "mine.yaml:2: not YAML: the key 'seed' stands twice")
+    refused(call("train", "mine.yaml"), "mine.yaml:2: not YAML: the key 'seed' occurs twice")
     (tmp_path / "mine.yaml").write_text("just words")
     refused(call("train", "mine.yaml"), "mine.yaml holds no configuration")
     (tmp_path / "mine.yaml").write_text("seed: 2")

@@ -28,15 +28,15 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_kept_left_out_repeated_unknown_and_trained_on(call, folder: Path) -> None:
     result = call("data", "check", "mine.yaml", "--data", ".", "--json")
     assert result.code == 0
-    found = json.loads(result.out)["splits"]
-    train, test = found["train"], found["test"]
+    splits = json.loads(result.out)["splits"]
+    train, test = splits["train"], splits["test"]
     assert (train["kept"], train["truncated"], train["duplicates"]) == (3, 0, 1)
     assert train["left_out"] == {
         "1 column where 2 are expected (tab-separated: source, target)": 1,
         "the target is empty": 1,
         "the target has more tokens than data.max_length=5": 1,
     }
-    places = [place for some in train["places"].values() for place in some]
+    places = [place for lines in train["places"].values() for place in lines]
     assert [place.rsplit(":")[-1] for place in places] == ["4", "5", "6"]
     assert train["lengths"] == {"source": {"3": 1, "2": 2}, "target": {"3": 1, "2": 2}}
     assert (test["in_train"], test["sources_in_train"], test["in_train_lines"]) == (1, 2, [1])
@@ -57,7 +57,7 @@ def test_the_same_as_a_table_with_bars(call, folder: Path) -> None:
 def test_generators_are_checked_and_running_text_is_refused(call, folder: Path) -> None:
     assert "test (sort): 2,000 pairs kept" in call("data", "check", "sort").out
     (folder / "lm.yaml").write_text(CONFIG.replace("translate", "lm") + "model: {kind: gru}\n")
-    refused(call("data", "check", "lm.yaml", "--data", "."), "data check is for pairs of texts")
+    refused(call("data", "check", "lm.yaml", "--data", "."), "data check is for data with one")
     refused(call("data", "check", "nothing"), "There is no recipe 'nothing'")
 
 

@@ -1,4 +1,4 @@
-"""regard predict as a filter: in order, as soon as it may, with all that can be asked of it."""
+"""regard predict as a filter: in order, each output as soon as it is ready, with all options."""
 
 import json
 import os
@@ -167,11 +167,11 @@ def test_alignments_pair_words_of_source_and_output(call, which: str, request) -
     run = request.getfixturevalue(which)
     result = call("predict", run, "--align", stdin="1 2 3\n\n")
     text, pairs = result.out.splitlines()[0].split("\t")
-    found = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    assert {written for _, written in found} == set(range(len(text.split())))
-    assert {read for read, _ in found} <= {0, 1, 2}
+    alignment = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    assert {written for _, written in alignment} == set(range(len(text.split())))
+    assert {read for read, _ in alignment} <= {0, 1, 2}
     one = json.loads(call("predict", run, "--align", "--json", stdin="1 2 3\n").out)
-    assert one["predictions"][0]["alignment"] == [list(pair) for pair in found]
+    assert one["predictions"][0]["alignment"] == [list(pair) for pair in alignment]
 
 
 def test_a_line_that_cannot_be_read_can_be_left_empty(call, tiny_run: Path) -> None:
@@ -185,21 +185,21 @@ def test_a_line_that_cannot_be_read_can_be_left_empty(call, tiny_run: Path) -> N
     assert "4 lines, 2 of them empty, 2 of these because they cannot be read" in result.err
     alone = call("predict", tiny_run, stdin="3 1 2\n7\n").out.splitlines()
     assert [first, last] == alone
-    found = call("predict", tiny_run, "--on-bad-line", "skip", "--json", stdin=text).json
-    assert [len(one["outputs"]) for one in found["predictions"]] == [1, 0, 0, 1]
+    completed = call("predict", tiny_run, "--on-bad-line", "skip", "--json", stdin=text).json
+    assert [len(one["outputs"]) for one in completed["predictions"]] == [1, 0, 0, 1]
 
 
 def test_chinese_is_aligned_by_its_characters() -> None:
     tokens = {1: "我", 2: "喜欢", 3: "书", 4: "I", 5: " like", 6: " books"}
     chinese, english = (words_or_characters(language) for language in ("zh-CN", "en"))
-    found = align(
+    alignment = align(
         torch.eye(3),
         [1, 2, 3],
         [4, 5, 6],
         source_words=lambda ids: chinese("".join(tokens[one] for one in ids)),
         output_words=lambda ids: english("".join(tokens[one] for one in ids)),
     )
-    assert found == [(0, 0), (1, 1), (2, 1), (3, 2)]
+    assert alignment == [(0, 0), (1, 1), (2, 1), (3, 2)]
 
 
 def test_runs_write_together_if_they_have_one_vocabulary(

@@ -52,11 +52,11 @@ def test_a_few_sentences_are_learned_by_heart(call, folder: Path, kind: str, mod
     configure(folder, kind=kind, model=model, steps=150)
     assert call("train", "mine.yaml", "--data", ".", "--out", "run").code == 0
     assert call("predict", "run", "train.en").out.splitlines() == GERMAN
-    scores = json.loads(call("evaluate", "run", "--json").out)["metrics"]
-    assert scores["bleu"] == pytest.approx(100)
-    assert scores["ter"] == 0
+    metrics = json.loads(call("evaluate", "run", "--json").out)["metrics"]
+    assert metrics["bleu"] == pytest.approx(100)
+    assert metrics["ter"] == 0
     assert re.fullmatch(
-        r"nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:.*", scores["bleu_signature"]
+        r"nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:.*", metrics["bleu_signature"]
     )
 
 
@@ -70,15 +70,15 @@ def test_the_report_shows_where_it_is_weak(call, folder: Path) -> None:
     assert page.count("<img") >= 3  # by length, curves, attention
     assert "https://" not in page
     assert "The man is here." in page
-    found = json.loads(call("evaluate", "run", "--analysis", "--json").out)["analysis"]
-    assert sum(one["sentences"] for one in found["by_length"]) == 5
+    analysis = json.loads(call("evaluate", "run", "--analysis", "--json").out)["analysis"]
+    assert sum(one["sentences"] for one in analysis["by_length"]) == 5
     outputs, cut = call("predict", "run", "train.en").out.splitlines(), words_of("de")
     by_formula = bleu([cut(one) for one in outputs], [cut(one) for one in GERMAN])
     assert by_formula.score == pytest.approx(
         call("evaluate", "run", "--json").json["metrics"]["bleu"]
     )
     call("train", "sort", "-s", "train.steps=1", "--out", "sort")
-    refused(call("evaluate", "sort", "--analysis"), "--analysis is of translations")
+    refused(call("evaluate", "sort", "--analysis"), "--analysis is for translation")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "words"])

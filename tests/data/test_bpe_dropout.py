@@ -57,8 +57,8 @@ def test_only_training_is_cut_otherwise_and_every_epoch_anew(tmp_path) -> None:
     plain = (task.tokenizer.encode(REAL), task.tokenizer.encode(REAL))
     assert trained_on(0) == trained_on(0) != trained_on(1)
     for split in ("train", "valid"):
-        found = task.examples(split)
-        assert found.rows(np.arange(len(found))) == plain
+        examples = task.examples(split)
+        assert examples.rows(np.arange(len(examples))) == plain
 
 
 def test_a_text_that_would_grow_too_long_stays_as_it_was(tmp_path) -> None:
@@ -90,4 +90,4 @@ def test_a_text_that_would_grow_too_long_stays_as_it_was(tmp_path) -> None:
 def test_other_kinds_have_no_merges_to_leave_out(call) -> None:
     result = call("train", "sort", "-s", "tokenizer.dropout=0.1")
     assert result.code == 2
-    assert "dropout is for kind=bpe or bytes, and there is kind=words" in result.err
+    assert "dropout needs kind=bpe or bytes, not kind=words" in result.err

@@ -148,8 +148,8 @@ def test_windows_hold_every_example_once(seed: int, epoch: int, count: int) -> N
     stream = BatchStream(lambda number: examples, seed=seed, batch_tokens=40, window=32, block=8)
     batches = list(stream.epoch(epoch))
     assert stream.count(epoch) == len(batches)
-    found = [row[0] - 4 for batch in batches for row in batch.source.tolist()]
-    assert sorted(found) == list(range(count))
+    numbers = [row[0] - 4 for batch in batches for row in batch.source.tolist()]
+    assert sorted(numbers) == list(range(count))
     start = len(batches) // 2
     rest = list(stream.epoch(epoch, start=start))
     assert [b.source.tolist() for b in rest] == [b.source.tolist() for b in batches[start:]]
@@ -181,19 +181,19 @@ def test_one_file_is_split_by_its_sources(tmp_path: Path) -> None:
     lines = [f"s{n % 300}\tt{n}\n" for n in range(600)]
     (tmp_path / "pairs.tsv").write_text("".join(lines))
     task = translation(tmp_path, "data.held_out=0.1")
-    found = {split: task.pairs(split) for split in ("train", "valid", "test")}
-    assert sorted(pair for pairs in found.values() for pair in pairs) == sorted(
+    splits = {split: task.pairs(split) for split in ("train", "valid", "test")}
+    assert sorted(pair for pairs in splits.values() for pair in pairs) == sorted(
         tuple(line.rstrip().split("\t")) for line in lines
     )
-    sources = {split: {source for source, _ in pairs} for split, pairs in found.items()}
+    sources = {split: {source for source, _ in pairs} for split, pairs in splits.items()}
     assert not sources["train"] & sources["test"]
     assert not sources["train"] & sources["valid"]
     assert 15 < len(sources["valid"]) < 45
-    assert len(task.examples("train")) == len(found["train"])
+    assert len(task.examples("train")) == len(splits["train"])
     same = translation(tmp_path, "data.held_out=0.1", "data.test=./pairs.tsv")
-    assert same.pairs("test") == found["test"]
+    assert same.pairs("test") == splits["test"]
     other = translation(tmp_path, "data.held_out=0.1", "data.split_seed=1")
-    assert other.pairs("test") != found["test"]
+    assert other.pairs("test") != splits["test"]
 
 
 def test_bad_lines_of_one_file_are_told_once(tmp_path: Path) -> None:

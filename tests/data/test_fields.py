@@ -244,7 +244,7 @@ def test_a_fault_of_parallel_text_is_in_the_file_of_its_field(tmp_path: Path) ->
     with pytest.raises(UserError, match=r"rows\.core:2: the score is no number: 'x'"):
         list(source(tmp_path, RATED, **columns).rows())
     (tmp_path / "rows.text").write_text("a\n")
-    with pytest.raises(UserError, match=r"rows\.pair:2: .* no partner.* make all files of equal"):
+    with pytest.raises(UserError, match=r"rows\.pair:2: .* no counterpart.* give all files"):
         list(source(tmp_path, RATED, **columns).rows())
 
 

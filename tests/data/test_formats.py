@@ -114,7 +114,7 @@ def test_parquet_and_dataset_folders(tmp_path: Path) -> None:
     inner = {"source": "translation.en", "target": "translation.de"}
     assert read(source(tmp_path, "nested.parquet", **inner)) == PAIRS
     datasets.DatasetDict({"one": table}).save_to_disk(tmp_path / "several")
-    with pytest.raises(UserError, match=r"several sets, one; name one, as in several/one"):
+    with pytest.raises(UserError, match=r"several splits, one; name one, as in several/one"):
         read(source(tmp_path, "several", **columns))
     assert read(source(tmp_path, "several/one", **columns)) == PAIRS
     write(tmp_path / "broken.parquet", "no")
@@ -179,8 +179,8 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, name, text, messag
 @pytest.mark.parametrize(
     ("english", "german", "message"),
     [
-        ("a\nb\n", "c\n", "en:2: this line has no partner, for"),
-        ("a\n", "c\nd\ne\n", "de:2: this line has no partner, for"),
+        ("a\nb\n", "c\n", "en:2: this line has no counterpart:"),
+        ("a\n", "c\nd\ne\n", "de:2: this line has no counterpart:"),
         ("a\n\n", "b\nc\n", "en:2: the source is empty"),
         ("a\nb\n", "c\n  \n", "de:2: the target is empty"),
         ("a\n", "b\tc\n", "de:1: there is a tab in the target"),
@@ -198,7 +198,7 @@ def test_parallel_files_that_do_not_match(tmp_path: Path, english, german, messa
 def test_a_missing_partner_is_no_line_to_skip(tmp_path: Path) -> None:
     write(tmp_path / "pairs.en", "a\nb\n")
     write(tmp_path / "pairs.de", "c\n")
-    with pytest.raises(UserError, match="has no partner"):
+    with pytest.raises(UserError, match="has no counterpart"):
         read(source(tmp_path, "pairs", source="en", target="de", on_bad_line="skip"))
 
 

@@ -91,12 +91,12 @@ def test_there_are_many_languages() -> None:
 
 
 def test_numbers_are_the_same_in_both_languages() -> None:
-    found = dict(islice(numbers.stream(EN_FR, "train", seed=1, epoch=0), 3_000))
+    result = dict(islice(numbers.stream(EN_FR, "train", seed=1, epoch=0), 3_000))
     known = {"forty-two": "quarante-deux", "eighty": "quatre-vingts", "one": "un", "ten": "dix"}
-    seen = known.keys() & found.keys()
+    seen = known.keys() & result.keys()
     assert seen
-    assert all(found[source] == known[source] for source in seen)
-    lengths = [len(source.split()) for source in found]
+    assert all(result[source] == known[source] for source in seen)
+    lengths = [len(source.split()) for source in result]
     assert min(lengths) == 1
     assert max(lengths) >= 8
 
@@ -108,7 +108,7 @@ def test_an_unknown_language_is_refused_with_those_there_are(source: str, target
 
 
 def test_a_language_that_the_package_cannot_write_is_named() -> None:
-    with pytest.raises(UserError, match=r"num2words cannot write .* in 'am'"):
+    with pytest.raises(UserError, match=r"num2words has no words for .* in 'am'"):
         list(islice(numbers.stream(Data(source="am", target="fr"), "train", seed=1, epoch=0), 50))
 
 

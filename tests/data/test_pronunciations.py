@@ -23,10 +23,10 @@ def test_another_seed_makes_another_split() -> None:
 
 
 def test_stress_is_left_out_and_no_pronunciation_stands_twice() -> None:
-    found = pairs(Data(), "valid")
-    assert len(found) == len(set(found))
-    assert not any(character.isdigit() for _, spoken in found for character in spoken)
-    assert len({phoneme for _, spoken in found for phoneme in spoken.split()}) == 39
+    valid = pairs(Data(), "valid")
+    assert len(valid) == len(set(valid))
+    assert not any(character.isdigit() for _, spoken in valid for character in spoken)
+    assert len({phoneme for _, spoken in valid for phoneme in spoken.split()}) == 39
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

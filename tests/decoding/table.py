@@ -59,7 +59,7 @@ def steps(
 
 def greedily(stepper: Stepper, source: torch.Tensor, **options) -> list[Hypothesis]:
     """One hypothesis per source."""
-    return [found for (found,) in collect(steps(greedy, stepper, source, **options))]
+    return [hypotheses for (hypotheses,) in collect(steps(greedy, stepper, source, **options))]
 
 
 def by_beam(

@@ -11,8 +11,8 @@ from tests.decoding.table import by_beam
 
 @pytest.fixture(scope="module")
 def members():
-    found = random_models()
-    return [found["Transformer (pre-norm, rotary)"], found["AttentionSeq2Seq (gru, bahdanau)"]]
+    models = random_models()
+    return [models["Transformer (pre-norm, rotary)"], models["AttentionSeq2Seq (gru, bahdanau)"]]
 
 
 def generated(model) -> list:

@@ -38,8 +38,8 @@ def ngrams(tokens: list[int], n: int) -> list[tuple[int, ...]]:
 @given(seeds=st.lists(st.integers(5, 9_999), min_size=1, max_size=4), n=st.integers(1, 3))
 def test_no_ngram_is_generated_twice(strategy: str, seeds, n: int) -> None:
     for tokens in generated(strategy, seeds, no_repeat_ngram=n):
-        found = ngrams(tokens, n)
-        assert len(found) == len(set(found))
+        occurring = ngrams(tokens, n)
+        assert len(occurring) == len(set(occurring))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -54,10 +54,10 @@ def test_lengths_are_kept_to(strategy: str, seeds) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_output_begins_as_it_must(strategy: str) -> None:
     prefixes = [[6, 6, 5], [], [4]]
-    found = generated(strategy, [7, 8, 9], prefixes=prefixes)
-    for tokens, prefix in zip(found, prefixes, strict=True):
+    outputs = generated(strategy, [7, 8, 9], prefixes=prefixes)
+    for tokens, prefix in zip(outputs, prefixes, strict=True):
         assert tokens[: len(prefix)] == prefix
-    assert found[1] == generated(strategy, [7, 8, 9])[1]
+    assert outputs[1] == generated(strategy, [7, 8, 9])[1]
     short = generated(strategy, [7, 8, 9], prefixes=prefixes, max_length_ratio=0.1)
     assert [short[0], short[2]] == [[6, 6, 5], [4]]  # whole, though there was room for one token
     assert len(short[1]) <= 1
@@ -68,11 +68,11 @@ def test_an_output_begins_as_it_must(strategy: str) -> None:
     st.integers(1, 8),
 )
 def test_repeating_tokens_are_those_that_a_loop_finds(rows, n: int) -> None:
-    found = repeating(torch.tensor(rows), n, 5)
+    result = repeating(torch.tensor(rows), n, 5)
     for row, token in itertools.product(range(len(rows)), range(5)):
         before = ngrams(rows[row], n)
         after = ngrams([*rows[row], token], n)
-        assert found[row, token] == (bool(after) and after[-1] in before)
+        assert result[row, token] == (bool(after) and after[-1] in before)
 
 
 @given(seed=st.integers(5, 9_999), limit=st.integers(1, 3))
@@ -90,7 +90,7 @@ def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: in
             )
             best.append((total, list(tokens)))
     rules = Rules(END, torch.tensor([shortest]), torch.tensor([limit]), no_repeat_ngram=2)
-    found = by_beam(
+    hypotheses = by_beam(
         table,
         torch.tensor([[seed]]),
         max_new_tokens=9,
@@ -100,15 +100,15 @@ def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: in
         rules=rules,
     )[0][0]
     score, tokens = max(best)
-    assert found.tokens == tokens
-    assert found.score == pytest.approx(score, abs=1e-4)
+    assert hypotheses.tokens == tokens
+    assert hypotheses.score == pytest.approx(score, abs=1e-4)
 
 
 def test_where_nothing_is_left_the_output_ends() -> None:
     rules = Rules(END, shortest=torch.tensor([50]), no_repeat_ngram=1)
     options = {"max_new_tokens": 40, "never": [0], "rules": rules}
-    found = greedily(Table(4), torch.tensor([[5]]), **options)[0]
-    assert sorted(found.tokens) == [1, 3]
-    assert found.finished
-    assert found.score > -torch.inf
+    hypothesis = greedily(Table(4), torch.tensor([[5]]), **options)[0]
+    assert sorted(hypothesis.tokens) == [1, 3]
+    assert hypothesis.finished
+    assert hypothesis.score > -torch.inf
     assert by_beam(Table(4), torch.tensor([[5]]), **options)[0][0].finished

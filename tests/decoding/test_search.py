@@ -16,7 +16,7 @@ from tests.decoding.table import END, START, Table, by_beam, greedily
 
 def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[Hypothesis]:
     """Every sequence there is, best first: those that end, and those of full length that do not."""
-    found = []
+    complete = []
     for length in range(1, longest + 1):
         for tokens in itertools.product(range(table.vocabulary), repeat=length):
             ended = tokens[-1] == END
@@ -27,8 +27,8 @@ def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[H
                 for i, token in enumerate(tokens)
             )
             body = list(tokens[:-1] if ended else tokens)
-            found.append(Hypothesis(body, total / length_penalty(length, alpha), total, ended))
-    return sorted(found, key=lambda one: -one.score)
+            complete.append(Hypothesis(body, total / length_penalty(length, alpha), total, ended))
+    return sorted(complete, key=lambda one: -one.score)
 
 
 @given(
@@ -39,7 +39,7 @@ def exhaustive(table: Table, seed: int, *, longest: int, alpha: float) -> list[H
 def test_a_beam_as_wide_as_the_space_is_exhaustive_search(seed, alpha, longest) -> None:
     table = Table(4)
     expected = exhaustive(table, seed, longest=longest, alpha=alpha)[:3]
-    found = by_beam(
+    hypotheses = by_beam(
         table,
         torch.tensor([[seed]]),
         max_new_tokens=longest,
@@ -47,8 +47,8 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive_search(seed, alpha, longest) 
         alpha=alpha,
         n_best=3,
     )[0]
-    assert [one.tokens for one in found] == [one.tokens for one in expected]
-    for one, other in zip(found, expected, strict=True):
+    assert [one.tokens for one in hypotheses] == [one.tokens for one in expected]
+    for one, other in zip(hypotheses, expected, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-4)
         assert one.finished == other.finished
 
@@ -92,8 +92,8 @@ def test_a_narrow_beam_equals_the_plain_one_that_never_stops_early(
 ) -> None:
     n_best = min(n_best, beam)
     table, source = Table(6), torch.tensor(seeds)[:, None]
-    found = by_beam(table, source, max_new_tokens=7, beam=beam, alpha=alpha, n_best=n_best)
-    for seed, hypotheses in zip(seeds, found, strict=True):
+    outputs = by_beam(table, source, max_new_tokens=7, beam=beam, alpha=alpha, n_best=n_best)
+    for seed, hypotheses in zip(seeds, outputs, strict=True):
         expected = plain_beam(table, seed, longest=7, beam=beam, alpha=alpha)[:n_best]
         assert [one.tokens for one in hypotheses] == [one.tokens for one in expected]
         for one, other in zip(hypotheses, expected, strict=True):
@@ -176,12 +176,12 @@ class Ending(Table):
 
 def test_rows_that_have_ended_leave_the_batch() -> None:
     model = Ending()
-    found = greedily(model, torch.tensor([[1], [3], [2]]), max_new_tokens=9)
-    assert [len(one.tokens) for one in found] == [1, 3, 2]
+    hypotheses = greedily(model, torch.tensor([[1], [3], [2]]), max_new_tokens=9)
+    assert [len(one.tokens) for one in hypotheses] == [1, 3, 2]
     assert model.rows == [3, 3, 2, 1]
     model = Ending()
-    found = by_beam(model, torch.tensor([[1], [3], [2]]), max_new_tokens=9, beam=2)
-    assert [len(one[0].tokens) for one in found] == [1, 3, 2]
+    hypotheses = by_beam(model, torch.tensor([[1], [3], [2]]), max_new_tokens=9, beam=2)
+    assert [len(one[0].tokens) for one in hypotheses] == [1, 3, 2]
     assert model.rows[-1] == 2  # the beam of the last source alone
 
 
@@ -189,8 +189,8 @@ def test_max_new_tokens_ends_what_does_not_end() -> None:
     options = {"max_new_tokens": 3}
     source = torch.tensor([[7]])
     best = by_beam(Ending(), source, **options)[0][0]
-    for found in (greedily(Ending(), source, **options)[0], best):
-        assert (found.tokens, found.finished) == ([3, 3, 3], False)
+    for result in (greedily(Ending(), source, **options)[0], best):
+        assert (result.tokens, result.finished) == ([3, 3, 3], False)
 
 
 def test_scores_are_log_probabilities_over_the_penalty() -> None:

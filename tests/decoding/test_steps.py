@@ -70,8 +70,8 @@ def test_the_endings_of_the_stream_are_the_hypotheses_collected(strategy: str, s
     collected = collect(stream(seeds, decode), n_best=decode.n_best)
     for of_source, hypotheses in zip(endings, collected, strict=True):
         of_source.sort(key=lambda ending: -ending[0])
-        found = [(one.score, one.tokens, one.finished) for one in hypotheses]
-        assert found == of_source[: decode.n_best]
+        result = [(one.score, one.tokens, one.finished) for one in hypotheses]
+        assert result == of_source[: decode.n_best]
 
 
 @given(seeds=SEEDS)

@@ -53,7 +53,7 @@ def test_scores_are_equal(models) -> None:
 
 def generated(theirs: Any, **options) -> tuple[list[list[int]], list[float] | None]:
     source = pad(SOURCES)
-    found = theirs.generate(
+    result = theirs.generate(
         input_ids=source,
         attention_mask=source != PADDING,
         max_new_tokens=LONGEST,
@@ -63,17 +63,17 @@ def generated(theirs: Any, **options) -> tuple[list[list[int]], list[float] | No
         **options,
     )
     rows = []
-    for row in found.sequences[:, 1:].tolist():
+    for row in result.sequences[:, 1:].tolist():
         end = row.index(END) if END in row else len(row)
         rows.append(row[:end])
-    scores = getattr(found, "sequences_scores", None)
+    scores = getattr(result, "sequences_scores", None)
     return rows, None if scores is None else scores.tolist()
 
 
 def test_greedy_is_generate(models) -> None:
     ours, theirs = models
-    found = greedily(ours, pad(SOURCES), max_new_tokens=LONGEST, never=NEVER)
-    assert [one.tokens for one in found] == generated(theirs, num_beams=1)[0]
+    outputs = greedily(ours, pad(SOURCES), max_new_tokens=LONGEST, never=NEVER)
+    assert [one.tokens for one in outputs] == generated(theirs, num_beams=1)[0]
 
 
 @pytest.mark.parametrize("beam", [2, 4, 5])
@@ -83,7 +83,7 @@ def test_beam_search_is_generate(models, beam: int, ngram: int, alpha: float, mo
     ours, theirs = models
     if alpha:
         monkeypatch.setattr(our_search, "length_penalty", lambda length, alpha: length**alpha)
-    found = by_beam(
+    outputs = by_beam(
         ours,
         pad(SOURCES),
         max_new_tokens=LONGEST,
@@ -101,7 +101,7 @@ def test_beam_search_is_generate(models, beam: int, ngram: int, alpha: float, mo
         early_stopping="never" if alpha else False,
         no_repeat_ngram_size=ngram,
     )
-    assert [one.tokens for hypotheses in found for one in hypotheses] == rows
-    assert [one.score for hypotheses in found for one in hypotheses] == pytest.approx(
+    assert [one.tokens for hypotheses in outputs for one in hypotheses] == rows
+    assert [one.score for hypotheses in outputs for one in hypotheses] == pytest.approx(
         scores, abs=1e-4
     )

@@ -29,8 +29,8 @@ def test_a_trained_run_passes_its_own_equalities(tiny_run) -> None:
     import regard
 
     run = regard.load(tiny_run)
-    found = [check for check in checks(run) if check.name.startswith(str(tiny_run))]
-    assert len(found) == 6
+    own_checks = [check for check in checks(run) if check.name.startswith(str(tiny_run))]
+    assert len(own_checks) == 6
     before = torch.cat([p.flatten() for p in run.model.parameters()])
-    assert all(check.difference() <= check.tolerance for check in found)
+    assert all(check.difference() <= check.tolerance for check in own_checks)
     assert before.equal(torch.cat([p.flatten() for p in run.model.parameters()]))

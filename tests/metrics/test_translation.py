@@ -1,4 +1,4 @@
-"""BLEU written out equals sacrebleu's; languages are cut into words as they should be."""
+"""BLEU written out equals sacrebleu's; languages are split into words as they should be."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from regard.metrics.translation import (
     MAKERS,
     signatures,
     tokenizer_of,
-    translation_scores,
+    translation_metrics,
     words_of,
 )
 from regard.system.errors import UserError
@@ -26,7 +26,7 @@ HYPOTHESES = [
     "Am Abend kochen die Eltern eine Suppe , eine Suppe mit Ingwer .",
     "der Zug nach Bremen fährt ab Gleis 7.",
 ]
-"""As models write: a word for another, one twice, one left out, a space before the full stop."""
+"""Like outputs of a model: a wrong word, a repeated, a missing one, a space before a full stop."""
 
 
 def ours(hypotheses: list[str], references: list[str]) -> float:
@@ -53,10 +53,10 @@ def test_bleu_written_out_equals_sacrebleu_on_anything(pairs) -> None:
     assert ours(hypotheses, references).score == pytest.approx(theirs, abs=1e-9)
 
 
-def test_a_perfect_translation_scores_100_and_0_errors() -> None:
-    scores = translation_scores(REFERENCES, REFERENCES, language="de")
-    assert scores == pytest.approx({"bleu": 100, "bleu_lc": 100, "chrf": 100, "ter": 0})
-    lowered = translation_scores([one.lower() for one in REFERENCES], REFERENCES, language="de")
+def test_a_perfect_translation_metrics_100_and_0_errors() -> None:
+    metrics = translation_metrics(REFERENCES, REFERENCES, language="de")
+    assert metrics == pytest.approx({"bleu": 100, "bleu_lc": 100, "chrf": 100, "ter": 0})
+    lowered = translation_metrics([one.lower() for one in REFERENCES], REFERENCES, language="de")
     assert lowered["bleu_lc"] == pytest.approx(100)
     assert lowered["bleu"] < 80
 
@@ -69,8 +69,8 @@ def test_chinese_is_cut_into_characters_and_german_into_words() -> None:
     assert Data(source="translation.en", target="translation.zh").languages == ("en", "zh")
     assert Data(source="2", target="1", target_language="de").languages == ("", "de")
     one, other = ["我喜欢这本书因为它很好"], ["我喜欢那本书因为它很好"]
-    assert translation_scores(one, other, language="zh", names=["bleu"])["bleu"] > 50
-    assert translation_scores(one, other, language="de", names=["bleu"])["bleu"] < 10
+    assert translation_metrics(one, other, language="zh", names=["bleu"])["bleu"] > 50
+    assert translation_metrics(one, other, language="de", names=["bleu"])["bleu"] < 10
     assert "tok:zh" in signatures("zh")["bleu_signature"]
     german = signatures("de")
     assert german.keys() == {f"{name}_signature" for name in MAKERS}
@@ -81,7 +81,7 @@ def test_chinese_is_cut_into_characters_and_german_into_words() -> None:
 def test_japanese_is_cut_into_words_that_no_space_shows() -> None:
     assert words_of("ja")("犬が走っている。") == ["犬", "が", "走っ", "て", "いる", "。"]
     one, other = ["犬が公園を走っている。"], ["猫が公園を走っている。"]
-    assert 50 < translation_scores(one, other, language="ja", names=["bleu"])["bleu"] < 100
+    assert 50 < translation_metrics(one, other, language="ja", names=["bleu"])["bleu"] < 100
     assert "tok:ja-mecab" in signatures("ja")["bleu_signature"]
 
 
@@ -91,4 +91,4 @@ def test_a_language_that_needs_a_package_says_which(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setitem(MAKERS, "bleu", missing)
     with pytest.raises(UserError, match=r"BLEU of ja needs .* pip install 'sacrebleu\[ja\]'"):
-        translation_scores(["a"], ["a"], language="ja", names=["bleu"])
+        translation_metrics(["a"], ["a"], language="ja", names=["bleu"])

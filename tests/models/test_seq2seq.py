@@ -71,7 +71,7 @@ def test_ties_share_one_weight() -> None:
 def test_without_teacher_forcing_the_decoder_reads_its_own_tokens() -> None:
     made = model(teacher_forcing=0.0, dropout=0.0)
     other = TARGET.clone()
-    other[:, 1:] = 3  # what stands after <s> is not looked at
+    other[:, 1:] = 3  # what follows <s> is not read
     made.train()
     assert made(SOURCE, TARGET, source_lengths=LENGTHS).equal(
         made(SOURCE, other, source_lengths=LENGTHS)
@@ -94,8 +94,8 @@ def test_a_trace_shows_gates_and_attention_over_time() -> None:
     assert trace.shapes()["output.logits"] == (2, 3, 9)
 
 
-def test_an_odd_width_does_not_divide_into_directions() -> None:
-    with pytest.raises(ValueError, match="d_model=9 does not divide"):
+def test_an_odd_width_is_refused_with_two_directions() -> None:
+    with pytest.raises(ValueError, match="d_model=9 is odd"):
         model(d_model=9)
 
 

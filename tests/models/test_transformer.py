@@ -48,8 +48,8 @@ def test_every_option_trains_and_steps(options) -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in transformer.parameters())
     state = transformer.start(SOURCE, LENGTHS)
     for position in range(2):
-        scores, state = transformer.step(TARGET[:, position], state)
-        torch.testing.assert_close(scores, whole[:, position], atol=1e-5, rtol=1e-4)
+        logits, state = transformer.step(TARGET[:, position], state)
+        torch.testing.assert_close(logits, whole[:, position], atol=1e-5, rtol=1e-4)
 
 
 def test_ties_share_one_weight() -> None:
@@ -67,9 +67,9 @@ def test_tying_all_needs_one_vocabulary() -> None:
 def test_an_empty_source_gives_finite_scores_and_gradients() -> None:
     transformer = model()
     empty = torch.zeros(1, 3, dtype=torch.long)
-    scores = transformer(empty, TARGET[:1], source_lengths=torch.tensor([0]))
-    scores.sum().backward()
-    assert scores.isfinite().all()
+    logits = transformer(empty, TARGET[:1], source_lengths=torch.tensor([0]))
+    logits.sum().backward()
+    assert logits.isfinite().all()
     assert all(p.grad is None or p.grad.isfinite().all() for p in transformer.parameters())
 
 
@@ -118,9 +118,9 @@ def test_rows_may_be_chosen_in_any_way(choices: list[list[int]], seed: int) -> N
     count = SOURCE.size(0)
     for choice in choices:
         tokens = torch.randint(1, 9, (count,))
-        scores, state = transformer.step(tokens, state)
+        logits, state = transformer.step(tokens, state)
         expected, replayed = again.step(tokens, replayed)
-        torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
         rows = torch.tensor([number % count for number in choice])
         state, replayed, count = state.select(rows), replayed.select(rows), len(rows)
 

@@ -40,13 +40,13 @@ def test_fast_attention_equals_reference_under_any_mask(B, H, T, S, seed) -> Non
     torch.manual_seed(seed)
     inputs = [torch.randn(B, H, length, 4) for length in (T, S, S)]
     mask = torch.rand(B, H, T, S) < 0.6  # rows with nothing to attend to among them
-    found = []
+    outputs = []
     for function in (lambda *x: attend(*x, mask)[0], lambda *x: attend_fast(*x, mask)):
         leaves = [x.clone().requires_grad_() for x in inputs]
         output = function(*leaves)
         output.square().sum().backward()
-        found.append([output, *(leaf.grad for leaf in leaves)])
-    for reference, fast in zip(*found, strict=True):
+        outputs.append([output, *(leaf.grad for leaf in leaves)])
+    for reference, fast in zip(*outputs, strict=True):
         torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-5)
 
 
@@ -143,11 +143,11 @@ def test_self_attention_with_a_cache_equals_without(parts: list[int]) -> None:
     attention, length = SelfAttention(8, 2).eval(), sum(parts)
     x = torch.randn(2, length, 8)
     whole = attention(x, mask=causal_mask(length))
-    cache, found = KVCache(), []
+    cache, result = KVCache(), []
     for new in x.split(parts, dim=1):
         mask = causal_mask(new.size(1), cache.length)
-        found.append(attention(new, mask=mask, cache=cache))
-    torch.testing.assert_close(torch.cat(found, dim=1), whole, atol=1e-5, rtol=1e-5)
+        result.append(attention(new, mask=mask, cache=cache))
+    torch.testing.assert_close(torch.cat(result, dim=1), whole, atol=1e-5, rtol=1e-5)
 
 
 def test_a_cache_selects_repeats_and_drops_rows() -> None:

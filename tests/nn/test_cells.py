@@ -42,16 +42,17 @@ def test_gates_are_recorded_by_name(kind) -> None:
     assert set(GATES[kind]) <= record.keys()
     assert all(gate.shape == (3, 4) for gate in record.values())
     assert record["hidden"].equal(state[0].detach())
+    assert kind != "lstm" or record["cell_state"].equal(state[1].detach())
     for name in {"input", "forget", "output", "reset", "update"} & record.keys():
         assert 0 < record[name].min() <= record[name].max() < 1
 
 
-def test_an_open_forget_gate_and_a_shut_input_gate_keep_the_memory() -> None:
+def test_an_open_forget_gate_and_a_closed_input_gate_keep_the_cell_state() -> None:
     cell = Cell("lstm", 2, 3)
     with torch.no_grad():
         for parameter in cell.parameters():
             parameter.zero_()
         cell.bias_ih[:3], cell.bias_ih[3:6] = -50.0, 50.0  # input shut, forget open
-    memory = torch.randn(1, 3)
-    _, after = cell(torch.randn(1, 2), (torch.randn(1, 3), memory))
-    torch.testing.assert_close(after, memory)
+    cell_state = torch.randn(1, 3)
+    _, after = cell(torch.randn(1, 2), (torch.randn(1, 3), cell_state))
+    torch.testing.assert_close(after, cell_state)

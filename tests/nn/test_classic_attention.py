@@ -86,6 +86,6 @@ def test_what_is_remembered_can_be_selected(kind) -> None:
     torch.testing.assert_close(context[0], layer(query, layer.remember(memory))[0][1])
 
 
-def test_dot_needs_one_width() -> None:
-    with pytest.raises(ValueError, match="one width, not 3 and 4"):
+def test_dot_needs_equal_widths() -> None:
+    with pytest.raises(ValueError, match="equal width, not 3 and 4"):
         ClassicAttention("luong-dot", 3, 4)

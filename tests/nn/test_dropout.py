@@ -1,4 +1,4 @@
-"""Dropout: as many zeros as asked for, the rest grown to make up for them."""
+"""Dropout: the rate of zeros is as given, and the other values are scaled up."""
 
 import pytest
 import torch

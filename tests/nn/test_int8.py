@@ -40,9 +40,9 @@ def test_the_fast_product_equals_the_written_out_one(
     x, weight = torch.randn(2, rows, inner), torch.randn(outer, inner)
     bias = torch.randn(outer) if biased else None
     rounded = Int8Linear.of(weight, bias)
-    found, expected = rounded(x), int8_linear_reference(x, weight, bias=bias)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(found[1, 0], rounded(x[1, 0]))  # one by itself
+    result, expected = rounded(x), int8_linear_reference(x, weight, bias=bias)
+    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(result[1, 0], rounded(x[1, 0]))  # one by itself
 
 
 def test_it_is_close_to_the_product_itself() -> None:
@@ -73,14 +73,14 @@ def test_a_transformer_in_8_bits_scores_almost_the_same() -> None:
     source, target = torch.randint(4, 30, (2, 4, 7)).unbind()
     exact = model.eval()(source, target)
     quantize(model)
-    found = model(source, target)
-    assert (found - exact).norm() < 0.05 * exact.norm()
-    assert not torch.equal(found, exact)
+    logits = model(source, target)
+    assert (logits - exact).norm() < 0.05 * exact.norm()
+    assert not torch.equal(logits, exact)
     assert len(greedily(model, source, max_new_tokens=5)) == 4
 
 
 def test_a_processor_that_adds_in_16_bits_multiplies_rightly_too() -> None:
-    """As it would be without VNNI, which oneDNN can be told to do without."""
+    """As on a processor without VNNI, which oneDNN can be set not to use."""
     program = """
 import torch
 from regard.nn.int8 import Int8Linear, int8_linear_reference, largest_weight
@@ -92,14 +92,14 @@ exact = x @ weight.T
 assert (found - exact).norm() < 0.02 * exact.norm()
 print(largest_weight())
 """
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program],
         env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.strip() in ("64", "127")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.strip() in ("64", "127")
 
 
 def test_after_predicting_the_model_can_still_be_called(tiny_run: Path) -> None:

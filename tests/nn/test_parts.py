@@ -94,8 +94,8 @@ def test_the_padding_row_stays_zero_through_training(tied: bool) -> None:
     output = OutputProjection(7, 8, tied=embedding if tied else None)
     optimiser = torch.optim.AdamW({*embedding.parameters(), *output.parameters()}, lr=0.1)
     for _ in range(3):
-        scores = output(embedding(torch.tensor([[3, 5, 0]])))
-        torch.nn.functional.cross_entropy(scores[0], torch.tensor([4, 4, 5])).backward()
+        logits = output(embedding(torch.tensor([[3, 5, 0]])))
+        torch.nn.functional.cross_entropy(logits[0], torch.tensor([4, 4, 5])).backward()
         optimiser.step()
         optimiser.zero_grad()
     assert embedding.weight[0].abs().max() == 0

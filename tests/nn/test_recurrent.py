@@ -25,7 +25,7 @@ def test_fast_equals_reference_forward_and_gradient(kind, bidirectional, n_layer
     torch.manual_seed(1)
     layers = both(kind, bidirectional, n_layers)
     x = torch.randn(4, 6, 5)
-    found = []
+    result = []
     for layer in layers:
         leaf = x.clone().requires_grad_()
         outputs, final = layer(leaf, None if lengths is None else torch.tensor(lengths))
@@ -33,21 +33,21 @@ def test_fast_equals_reference_forward_and_gradient(kind, bidirectional, n_layer
         assert all(part.shape == (4, n_layers * layer.directions, 4) for part in final)
         (outputs.square().sum() + sum(part.sum() for part in final)).backward()
         weights = [p.grad for p in layer.parameters()]
-        found.append([outputs, *final, leaf.grad, *weights])
-    for fast, reference in zip(*found, strict=True):
+        result.append([outputs, *final, leaf.grad, *weights])
+    for fast, reference in zip(*result, strict=True):
         torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("lengths", [[6, 6, 6, 6], [2, 6, 1, 4]])
 def test_a_plain_network_may_cut_off_at_zero(lengths) -> None:
     layers, x = both("rnn", True, 2, nonlinearity="relu"), torch.randn(4, 6, 5)
-    found = []
+    result = []
     for layer in layers:
         outputs, final = layer(x, torch.tensor(lengths))
         assert outputs.min() >= 0
         outputs.square().sum().backward()
-        found.append([outputs, *final, *(weight.grad for weight in layer.parameters())])
-    for fast, reference in zip(*found, strict=True):
+        result.append([outputs, *final, *(weight.grad for weight in layer.parameters())])
+    for fast, reference in zip(*result, strict=True):
         torch.testing.assert_close(fast, reference, atol=1e-5, rtol=1e-4)
 
 
@@ -68,15 +68,15 @@ def test_packed_sequences_equal_padded_ones(kind, bidirectional, n_layers, lengt
     layer = Recurrent(kind, 5, 4, n_layers=n_layers, bidirectional=bidirectional).eval()
     rows = torch.randn(4, n_layers * layer.directions, 4)
     initial = (rows, 3 * rows) if kind == "lstm" else (rows,)
-    found = []
+    both = []
     for way in (layer._packed, layer._padded):
         leaf = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(1)).requires_grad_()
         layer.zero_grad()
         outputs, final = way(leaf, None if lengths is None else torch.tensor(lengths), initial)
         (outputs.square().sum() + sum(part.square().sum() for part in final)).backward()
         weights = [p.grad.clone() for p in layer.parameters() if p.grad is not None]
-        found.append([outputs, *final, leaf.grad, *weights])
-    for packed, padded in zip(*found, strict=True):
+        both.append([outputs, *final, leaf.grad, *weights])
+    for packed, padded in zip(*both, strict=True):
         torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-4)
 
 

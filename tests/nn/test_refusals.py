@@ -20,8 +20,8 @@ CASES = {
     'make_norm("batch", 8)': "norm_kind='batch' is not one of layer, rms",
     'Pooling("median", 8)': "pooling='median' is not one of final, mean, max, attention",
     'Recurrent("elman", 8, 8)': "kind='elman' is not one of rnn, gru, lstm",
-    'Recurrent("gru", 8, 8)(torch.zeros(2, 0, 8))': "sequences of length 0 were given, and there "
-    "must be a step to take",
+    'Recurrent("gru", 8, 8)(torch.zeros(2, 0, 8))': "a recurrent layer needs at least one "
+    "step, and the batch has none",
     'ClassicAttention("dot", 8, 8)': "attention='dot' is not one of bahdanau, luong-dot, "
     "luong-general, luong-concat",
     "attend(x, x, x, x)": "a mask must be boolean with True where attention is allowed, not "

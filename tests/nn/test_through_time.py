@@ -18,7 +18,7 @@ CELLS = {
 
 
 def of_torch(name: str) -> tuple[nn.Module, CellWeights, dict]:
-    """A kernel of torch's in double precision, its weights, and what the cell is told."""
+    """A kernel of torch's in double precision, its weights, and the options of the cell."""
     kind, options = CELLS[name]
     kernel = kind(5, 4, batch_first=True, **options).double()
     return kernel, CellWeights(*kernel.parameters()), options
@@ -29,7 +29,7 @@ def of_torch(name: str) -> tuple[nn.Module, CellWeights, dict]:
 def test_outputs_and_gradients_equal_those_of_torchs_kernel(name, rows, length) -> None:
     torch.manual_seed(rows + 10 * length)
     kernel, weights, options = of_torch(name)
-    found = []
+    both = []
     for way in (
         lambda x, start: kernel(x, start[None])[0],
         lambda x, start: through_time(x, start, weights, **options),
@@ -43,8 +43,8 @@ def test_outputs_and_gradients_equal_those_of_torchs_kernel(name, rows, length) 
         outputs = way(x, start)
         outputs.backward(torch.randn_like(outputs))
         gradients = [weight.grad.clone() for weight in kernel.parameters()]
-        found.append([outputs, x.grad, start.grad, *gradients])
-    for expected, ours in zip(*found, strict=True):
+        both.append([outputs, x.grad, start.grad, *gradients])
+    for expected, ours in zip(*both, strict=True):
         torch.testing.assert_close(ours, expected, atol=1e-12, rtol=1e-10)
 
 

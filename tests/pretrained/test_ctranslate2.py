@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from regard.data.batches import collate, source_batch
-from regard.data.tokenizer import NEVER_WRITTEN, PADDING, Tokenizer
+from regard.data.tokenizer import NEVER_GENERATED, PADDING, Tokenizer
 from regard.models import AttentionSeq2Seq, Transformer
 from regard.pretrained.ctranslate2 import export
 from regard.system.errors import UserError
@@ -33,10 +33,10 @@ def taught(tokenizer: Tokenizer, **options) -> Transformer:
         rows = [ids(random) for _ in range(64)]
         batch = collate(rows, [row[::-1] for row in rows])
         lengths = batch.source_lengths
-        scores = model(batch.source, batch.target_in, source_lengths=lengths)
+        logits = model(batch.source, batch.target_in, source_lengths=lengths)
         optimiser.zero_grad()
         functional.cross_entropy(
-            scores.transpose(1, 2), batch.target_out, ignore_index=PADDING
+            logits.transpose(1, 2), batch.target_out, ignore_index=PADDING
         ).backward()
         optimiser.step()
     return model.eval()
@@ -67,13 +67,13 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     random = np.random.default_rng(0)
     rows = [ids(random) for _ in range(SENTENCES)]
     for beam in (1, 5):
-        found = by_beam(
+        outputs = by_beam(
             model,
             source_batch(rows).tokens,
             max_new_tokens=LONGEST + 1,
             beam=beam,
             alpha=0.0,
-            never=NEVER_WRITTEN,
+            never=NEVER_GENERATED,
         )
         theirs = engine.translate_batch(
             [tokenizer.tokens(row) for row in rows],
@@ -85,7 +85,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
             suppress_sequences=[["<pad>"], ["<s>"]],
             return_scores=True,
         )
-        ours = [hypotheses[0] for hypotheses in found]
+        ours = [hypotheses[0] for hypotheses in outputs]
         assert sum(one.finished for one in ours) > 0.95 * SENTENCES
         assert len({tuple(one.tokens) for one in ours if one.tokens}) > 0.9 * SENTENCES
         ties = 0
@@ -118,7 +118,7 @@ def test_what_it_cannot_run_is_refused(tmp_path: Path) -> None:
 def test_parts_that_it_does_not_have_are_refused(tmp_path: Path, options, named: str) -> None:
     tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=99)
     model = Transformer(len(tokenizer), len(tokenizer), d_model=32, n_heads=4, d_ff=48, **options)
-    with pytest.raises(UserError, match=f"cannot hold what this model has: {named}\\."):
+    with pytest.raises(UserError, match=f"does not support {named}, which this model has"):
         export(model, (tokenizer, tokenizer), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

@@ -21,7 +21,7 @@ TOKENIZER = Tokenizer.train(["a b c d e f g h"], vocab_size=99)
 
 @pytest.fixture(autouse=True)
 def _shapes_unchecked():
-    """While a graph is traced, a length is a symbol and no int."""
+    """While a graph is traced, a length is a symbol, not an int."""
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
@@ -34,23 +34,23 @@ def session(file: Path) -> onnxruntime.InferenceSession:
 
 
 def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int) -> float:
-    """The largest difference of any logit, the graphs keeping their own past."""
+    """The largest difference of any logit; the graphs use their own keys and values."""
     encoder, step = session(folder / "encoder.onnx"), session(folder / "step.onnx")
-    described = json.loads((folder / "model.json").read_text())
-    read = encoder.run(None, {"source": source.numpy()})
-    memory = dict(zip(described["encoder"]["outputs"], read, strict=True))
-    size = (described["layers"], len(source), described["heads"], 0, described["head_width"])
+    description = json.loads((folder / "model.json").read_text())
+    outputs = encoder.run(None, {"source": source.numpy()})
+    memory = dict(zip(description["encoder"]["outputs"], outputs, strict=True))
+    size = (description["layers"], len(source), description["heads"], 0, description["head_width"])
     keys = values = np.zeros(size, dtype=np.float32)
-    tokens, apart = torch.full((len(source),), described["start"]), 0.0
+    tokens, difference = torch.full((len(source),), description["start"]), 0.0
     with torch.inference_mode():
         state = model.start(source, (source != 0).sum(dim=1))
         for _ in range(steps):
             past = {"past_keys": keys, "past_values": values}
-            scores, keys, values = step.run(None, {"tokens": tokens.numpy()} | past | memory)
+            logits, keys, values = step.run(None, {"tokens": tokens.numpy()} | past | memory)
             expected, state = model.step(tokens, state)
-            apart = max(apart, float((torch.from_numpy(scores) - expected).abs().max()))
+            difference = max(difference, float((torch.from_numpy(logits) - expected).abs().max()))
             tokens = expected.argmax(-1)
-    return apart
+    return difference
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def compared(model: Transformer, folder: Path, source: torch.Tensor, steps: int)
     ],
     ids=["pre-sinusoidal", "post-rotary-shallow", "learned", "grouped-rms-gated"],
 )
-def test_two_lengths_and_two_batches_score_the_same(tmp_path: Path, options) -> None:
+def test_logits_are_equal_at_two_lengths_and_two_batch_sizes(tmp_path: Path, options) -> None:
     size = len(TOKENIZER)
     model = Transformer(size, size, d_model=16, n_layers=2, n_heads=2, d_ff=24, **options).eval()
     export(model, (TOKENIZER, TOKENIZER), tmp_path / "model")
@@ -89,8 +89,11 @@ def test_a_recurrent_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_is_exported(call, tiny_run: Path, tmp_path: Path) -> None:
-    found = call("export", tiny_run, "--to", "onnx", "--out", "onnx")
-    assert (found.code, found.out) == (0, "")
+    result = call("export", tiny_run, "--to", "onnx", "--out", "onnx")
+    assert (result.code, result.out) == (0, "")
+    description = json.loads((tmp_path / "onnx" / "model.json").read_text())
+    assert description["step"]["outputs"] == ["logits", "keys", "values"]
+    assert description["never_generated"] == [0, 1, 3]
     run = load(tiny_run)
     source = torch.tensor([[*run.tokenizer.encode(["3 1 2"])[0], 2]])
     assert compared(run.model, tmp_path / "onnx", source, steps=3) < 1e-4

@@ -60,7 +60,7 @@ def final_bits(run: Path) -> dict[str, bytes]:
     }
 
 
-def scores(run: Path) -> list[dict]:
+def evaluations(run: Path) -> list[dict]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
@@ -84,16 +84,16 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[st
     stop_after(start(tmp_path, "stopped", settings), run, 21, signal.SIGKILL)
     stop_after(start(tmp_path, "stopped", settings, resume=True), run, 49, signal.SIGKILL)
     stopped = start(tmp_path, "stopped", settings, resume=True)
-    told = stop_after(stopped, run, 77, signal.SIGTERM)
+    messages = stop_after(stopped, run, 77, signal.SIGTERM)
     assert stopped.returncode == 143
-    assert "Go on with:" in told
-    assert "--resume" in told.splitlines()[-1]
+    assert "Continue with:" in messages
+    assert "--resume" in messages.splitlines()[-1]
     last = start(tmp_path, "stopped", settings, resume=True)
     assert last.wait() == 0, last.stderr.read()
 
     assert final_bits(run) == final_bits(tmp_path / "whole")
-    assert scores(run) == scores(tmp_path / "whole")
-    assert ("averaged" in scores(run)[-1]) == (settings == AVERAGED)
+    assert evaluations(run) == evaluations(tmp_path / "whole")
+    assert ("averaged" in evaluations(run)[-1]) == (settings == AVERAGED)
     assert not list(run.rglob(".*.part"))
 
 
@@ -104,9 +104,9 @@ def test_ctrl_c_saves_the_step_it_was_at_and_says_how_to_go_on(tmp_path: Path) -
     while not (run / "metrics.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    told = process.communicate()[1]
+    messages = process.communicate()[1]
     assert process.returncode == 130
-    assert "Stopped by SIGINT; a checkpoint is saved. Go on with:" in told
+    assert "Stopped by SIGINT; a checkpoint is saved. Continue with:" in messages
     step = max(saved_steps(run / "checkpoints"))
     assert step >= 30
     progress = json.loads((run / "checkpoints" / f"step-{step}" / "progress.json").read_text())

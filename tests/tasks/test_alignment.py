@@ -1,4 +1,4 @@
-"""Alignments: each word of an output with the word of its source that was looked at to write it."""
+"""Alignments: each word of an output with the word of its source that it attends to."""
 
 import torch
 
@@ -29,6 +29,6 @@ def test_a_word_is_aligned_by_the_last_layer_but_one_while_it_is_written(monkeyp
 
     model = task.build_model()
     monkeypatch.setattr(model, "forward", reader)
-    (found,) = task._translator.align(model, [source], [output], Engine())
+    (result,) = task._translator.align(model, [source], [output], Engine())
     assert given == {"read": [[*source, END]], "target": [[START, *output]]}
-    assert found == [(0, 3), (1, 2), (2, 1), (3, 0)]
+    assert result == [(0, 3), (1, 2), (2, 1), (3, 0)]

@@ -78,7 +78,7 @@ def test_a_class_that_training_has_not_is_named_by_file_and_line(tmp_path: Path)
 
 
 def test_one_class_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has one class alone, 'x'"):
+    with pytest.raises(UserError, match="has only one class, 'x'"):
         train(settings(labelled(tmp_path, train="a\tx\nb\tx\n")), tmp_path / "run")
 
 
@@ -142,12 +142,12 @@ def test_other_data_can_be_scored_and_nothing_else_changed(tmp_path: Path) -> No
     opened = run.load(tmp_path / "run", settings=["data.test=more.tsv"])
     assert opened.evaluate("test")["examples"] == 1
     for other in ("model.d_model=8", "data.split_seed=2", "data.held_out=0.1"):  # was trained on
-        with pytest.raises(UserError, match="where its data comes from can be changed, and"):
+        with pytest.raises(UserError, match="where its data comes from can be changed"):
             run.load(tmp_path / "run", settings=[other])
 
 
 def test_what_does_not_fit_the_task_is_refused_at_once() -> None:
-    with pytest.raises(UserError, match="transformer is not made for task=classify; it may"):
+    with pytest.raises(UserError, match="transformer is not available for task=classify; it may"):
         config.load("parity", ["model.kind=transformer"])
     with pytest.raises(UserError, match="metric=wer is not measured here; it may be loss or acc"):
         config.load("parity", ["train.metric=wer"])

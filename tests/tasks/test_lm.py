@@ -41,8 +41,8 @@ def test_it_learns_a_text_and_writes_it_on(settings, tmp_path: Path) -> None:
     train(settings("train.steps=250", "train.save_every=250"), tmp_path / "run")
     opened = run.load(tmp_path / "run")
     assert opened.predict(["the d", "the cat r"]) == ["the dog sat", "the cat ran"]
-    (found,) = opened.predictions(["the cat"], decoding={"beam": 4, "n_best": 2})
-    assert sorted(found.outputs) == ["the cat ran", "the cat sat"]
+    (result,) = opened.predictions(["the cat"], decoding={"beam": 4, "n_best": 2})
+    assert sorted(result.outputs) == ["the cat ran", "the cat sat"]
     metrics = opened.evaluate("test")["metrics"]
     assert metrics["loss"] < 0.5
     assert metrics.keys() == {"loss", "token_accuracy", "ppl", "bits_per_char"}
@@ -54,7 +54,7 @@ def test_from_the_command_line_to_a_picture_of_its_gates(call, settings, tmp_pat
     assert "run/gates.png" in result.err
     assert call("predict", "run", stdin="the\n\n").out.count("\n") == 2
     assert call("evaluate", "run", "--json").json["metrics"]["bits_per_char"] > 0
-    refused(call("evaluate", "run", "--beam", 3), "beam changes no score of task=lm")
+    refused(call("evaluate", "run", "--beam", 3), "beam changes no metric of task=lm")
     refused(call("predict", "run", stdin="the\nx-ray\n"), "standard input:2: 'x' is not in the")
     held = [
         check.difference() <= check.tolerance for check in run_checks(run.load(tmp_path / "run"))
@@ -64,9 +64,9 @@ def test_from_the_command_line_to_a_picture_of_its_gates(call, settings, tmp_pat
 
 
 def test_tokens_without_an_id_are_told_before_training(settings, tmp_path: Path) -> None:
-    told: list[str] = []
-    train(settings("tokenizer.vocab_size=8"), tmp_path / "run", say=told.append)
-    assert any("data.train: " in one and "are not in the vocabulary" in one for one in told)
+    messages: list[str] = []
+    train(settings("tokenizer.vocab_size=8"), tmp_path / "run", say=messages.append)
+    assert any("data.train: " in one and "are not in the vocabulary" in one for one in messages)
 
 
 def test_what_is_carried_is_float32_whatever_it_was_computed_in(settings, tmp_path) -> None:
@@ -135,5 +135,5 @@ def test_a_run_stopped_in_mid_text_resumes_to_the_same_bits(settings, tmp_path: 
 
 
 def test_a_transformer_is_refused(settings) -> None:
-    with pytest.raises(UserError, match="transformer is not made for task=lm; it may be rnn"):
+    with pytest.raises(UserError, match="transformer is not available for task=lm; it may be rnn"):
         settings("model.kind=transformer")

@@ -23,9 +23,9 @@ def test_many_threads_get_what_one_gets(tiny_run: Path) -> None:
     alone = [run.answer(lines) for lines in requests]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(run.answer, requests))
-    for expected, found in zip(alone, together, strict=True):
-        assert [p.outputs for p in found.predictions] == [p.outputs for p in expected.predictions]
-        assert found.counts == expected.counts
+    for expected, result in zip(alone, together, strict=True):
+        assert [p.outputs for p in result.predictions] == [p.outputs for p in expected.predictions]
+        assert result.counts == expected.counts
     whole = run.answer([line for lines in requests for line in lines])
     assert sum((answer.counts for answer in alone), Counts()) == whole.counts
     assert whole.counts.tokens == sum(len(line.split()) for lines in requests for line in lines)

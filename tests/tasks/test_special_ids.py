@@ -66,7 +66,7 @@ def test_a_task_trains_and_predicts_the_same_wherever_its_special_ids_stand(name
         carried: dict = {}
         losses.append([])
         for batch, _ in zip(task.batches().epoch(0), range(6), strict=False):
-            sums = task.loss(model, batch, carried)
+            (sums,) = task.loss(model, batch, carried).values()
             optimiser.zero_grad()
             (sums.loss / batch.tokens).backward()
             optimiser.step()
@@ -99,16 +99,16 @@ def test_special_ids_are_read_from_the_file_or_given() -> None:
     assert alone.special.first == 2
 
 
-def test_a_vocabulary_that_says_nothing_of_an_end_is_refused() -> None:
+def test_a_vocabulary_without_an_end_is_refused() -> None:
     content = json.loads(Tokenizer.train(["a b"], vocab_size=9).json)
     del content["model"]["vocab"]["</s>"]
-    with pytest.raises(ValueError, match="does not say what ends a text"):
+    with pytest.raises(ValueError, match="no other id is given for the end of a text"):
         Tokenizer(json.dumps(content))
 
 
 @pytest.mark.parametrize("name", ["lm", "transformer", "gru"])
 def test_without_a_padding_id_the_loss_is_the_same(name: str) -> None:
-    """Every row is as it was; what fills it up is no token of the text."""
+    """The tokens of every row are the same; only the padding of the rows differs."""
     plain, _ = both(name)
     content = plain.tokenizer.json
     bare = Tokenizer(content, SpecialIds(start=1, end=2, unknown=3))
@@ -117,6 +117,10 @@ def test_without_a_padding_id_the_loss_is_the_same(name: str) -> None:
     model, last = plain.build_model().eval(), plain.batches().count(0) - 1
     for start in (0, last):  # the last batch of a text is not full
         batch, same = (next(task.batches().epoch(0, start=start)) for task in (plain, other))
-        sums = [task.loss(model, given, {}) for task, given in ((plain, batch), (other, same))]
+        sums = [
+            part
+            for task, rows in ((plain, batch), (other, same))
+            for part in task.loss(model, rows, {}).values()
+        ]
         assert sums[0].loss.item() == pytest.approx(sums[1].loss.item(), rel=1e-5)
         assert sums[0].correct == sums[1].correct

@@ -189,12 +189,12 @@ def test_a_validation_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
 def test_the_best_weights_are_the_best_score_and_then_the_lower_loss(
     tmp_path, scores, best
 ) -> None:
-    model, found = torch.nn.Linear(2, 2), iter(scores)
+    model, result = torch.nn.Linear(2, 2), iter(scores)
     kept: list[dict] = []
     evaluate = Evaluate(
         1,
         "exact_match",
-        lambda: dict(zip(("exact_match", "loss"), next(found), strict=True)),
+        lambda: dict(zip(("exact_match", "loss"), next(result), strict=True)),
         lambda sums: {},
         lambda: None,
         tmp_path / "log",

@@ -22,26 +22,26 @@ from regard.training.loss import Sums, cross_entropy, cross_entropy_reference
 )
 def test_fused_cross_entropy_equals_the_written_out_one(rows, classes, smoothing, seed) -> None:
     torch.manual_seed(seed)
-    scores, targets = torch.randn(2, rows, classes) * 3, torch.randint(0, classes, (2, rows))
+    logits, targets = torch.randn(2, rows, classes) * 3, torch.randint(0, classes, (2, rows))
     torch.testing.assert_close(
-        cross_entropy(scores, targets, smoothing=smoothing),
-        cross_entropy_reference(scores, targets, smoothing=smoothing),
+        cross_entropy(logits, targets, smoothing=smoothing),
+        cross_entropy_reference(logits, targets, smoothing=smoothing),
         atol=1e-5,
         rtol=1e-5,
     )
 
 
 def test_smoothing_spreads_over_all_classes_the_target_among_them() -> None:
-    scores, target = torch.tensor([[1.0, 2.0, 0.5, -1.0]]), torch.tensor([1])
-    log_p = F.log_softmax(scores, -1)[0]
+    logits, target = torch.tensor([[1.0, 2.0, 0.5, -1.0]]), torch.tensor([1])
+    log_p = F.log_softmax(logits, -1)[0]
     by_hand = -(0.8 + 0.2 / 4) * log_p[1] - 0.2 / 4 * (log_p[0] + log_p[2] + log_p[3])
-    torch.testing.assert_close(cross_entropy_reference(scores, target, smoothing=0.2), by_hand)
+    torch.testing.assert_close(cross_entropy_reference(logits, target, smoothing=0.2), by_hand)
 
 
 def test_padding_does_not_count() -> None:
-    scores = torch.randn(1, 3, 5)
-    some = cross_entropy(scores[:, :2], torch.tensor([[3, 4]]))
-    torch.testing.assert_close(cross_entropy(scores, torch.tensor([[3, 4, 0]])), some)
+    logits = torch.randn(1, 3, 5)
+    some = cross_entropy(logits[:, :2], torch.tensor([[3, 4]]))
+    torch.testing.assert_close(cross_entropy(logits, torch.tensor([[3, 4, 0]])), some)
 
 
 def test_sums_add_and_divide_once() -> None:

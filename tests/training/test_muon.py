@@ -1,4 +1,4 @@
-"""Muon: what it makes of a matrix, beside the singular value decomposition and torch's own."""
+"""Muon, compared with the singular value decomposition and with torch's own Muon."""
 
 import pytest
 import torch
@@ -12,11 +12,10 @@ from regard.training.optimisers import make_optimiser, optimiser_tensors, restor
 @pytest.mark.parametrize("shape", [(8, 8), (6, 24), (24, 6)])
 def test_every_direction_of_a_matrix_becomes_about_as_long(shape: tuple[int, int]) -> None:
     matrices = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1))
-    found = orthogonalised(matrices)
-    for matrix, one in zip(matrices, found, strict=True):
+    for matrix, orthogonal in zip(matrices, orthogonalised(matrices), strict=True):
         left, lengths, right = torch.linalg.svd(matrix, full_matrices=False)
         assert lengths.max() / lengths.min() > 1.5
-        between = left.T @ one @ right.T  # diagonal where the directions are still the same
+        between = left.T @ orthogonal @ right.T  # diagonal where the directions are still the same
         assert between.diagonal().min() > 0.5
         assert between.diagonal().max() < 1.3
         torch.testing.assert_close(between, between.diagonal().diag(), atol=1e-4, rtol=0)
@@ -76,6 +75,28 @@ def test_only_linear_maps_are_moved_so_and_stacked_ones_each_by_itself() -> None
     for block in moved["muon"]["stacked.weight"].chunk(3):
         lengths = torch.linalg.svdvals(block) / (0.1 * 0.2 * 4**0.5)
         assert 0.5 < lengths.min() <= lengths.max() < 1.3
+
+
+def test_a_stack_of_unequal_heights_moves_as_its_matrices_do_separately() -> None:
+    heights, options = (8, 4, 4, 12), {"lr": 0.02}
+    generator = torch.Generator().manual_seed(5)
+    start = torch.randn(sum(heights), 6, generator=generator)
+    stacked = nn.Parameter(start.clone())
+    separate = [nn.Parameter(matrix.clone()) for matrix in start.split(heights)]
+    one = Muon([{"params": [stacked], "weight_decay": 0.1}], heights={stacked: heights}, **options)
+    many = Muon(
+        [{"params": separate, "weight_decay": 0.1}],
+        heights={matrix: (len(matrix),) for matrix in separate},
+        **options,
+    )
+    for _ in range(3):
+        stacked.grad = torch.randn(start.shape, generator=generator)
+        for matrix, gradient in zip(separate, stacked.grad.split(heights), strict=True):
+            matrix.grad = gradient.clone()
+        one.step()
+        many.step()
+    torch.testing.assert_close(stacked.detach(), torch.cat(separate).detach(), atol=1e-6, rtol=0)
+    assert (stacked - start).abs().max() > 0.02
 
 
 def test_its_state_is_saved_and_restored_and_that_of_adam_refused() -> None:

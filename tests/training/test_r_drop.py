@@ -25,17 +25,17 @@ def test_the_written_out_gradient_is_that_of_the_formula(
 ) -> None:
     """Whatever is padding, and whether or not the positions divide into equal parts."""
     torch.manual_seed(seed)
-    scores, targets = (
+    logits, targets = (
         torch.randn(2 * rows, length, classes),
         torch.randint(0, classes, (rows, length)),
     )
 
     def loss_and_gradient(loss) -> tuple[torch.Tensor, torch.Tensor]:
-        read = (scores * 3).requires_grad_()
-        found = loss(read, targets, alpha=alpha, smoothing=smoothing)
-        (found / 7).backward()
+        read = (logits * 3).requires_grad_()
+        value = loss(read, targets, alpha=alpha, smoothing=smoothing)
+        (value / 7).backward()
         assert read.grad is not None
-        return found.detach(), read.grad
+        return value.detach(), read.grad
 
     for fast, written_out in zip(
         loss_and_gradient(r_drop), loss_and_gradient(r_drop_reference), strict=True
@@ -44,8 +44,8 @@ def test_the_written_out_gradient_is_that_of_the_formula(
 
 
 def test_scores_of_low_precision_get_a_gradient_of_low_precision() -> None:
-    scores, targets = torch.randn(4, 3, 9, dtype=torch.bfloat16), torch.randint(0, 9, (2, 3))
-    low, high = scores.clone().requires_grad_(), scores.float().requires_grad_()
+    logits, targets = torch.randn(4, 3, 9, dtype=torch.bfloat16), torch.randint(0, 9, (2, 3))
+    low, high = logits.clone().requires_grad_(), logits.float().requires_grad_()
     losses = [r_drop(read, targets, alpha=5.0, smoothing=0.1) for read in (low, high)]
     torch.testing.assert_close(*losses)
     for loss in losses:
@@ -54,10 +54,10 @@ def test_scores_of_low_precision_get_a_gradient_of_low_precision() -> None:
 
 
 def test_matrix_products_of_low_precision_leave_it_as_it_is() -> None:
-    scores, targets = torch.randn(4, 3, 9), torch.randint(0, 9, (2, 3))
+    logits, targets = torch.randn(4, 3, 9), torch.randint(0, 9, (2, 3))
     gradients = []
     for low in (True, False):
-        read = scores.clone().requires_grad_()
+        read = logits.clone().requires_grad_()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
             r_drop(read, targets, alpha=5.0).backward()
         gradients.append(read.grad)
@@ -65,25 +65,25 @@ def test_matrix_products_of_low_precision_leave_it_as_it_is() -> None:
 
 
 def test_second_derivatives_are_refused() -> None:
-    scores = torch.randn(2, 3, 5, requires_grad=True)
-    loss = r_drop(scores, torch.tensor([[1, 2, 3]]), alpha=1.0)
+    logits = torch.randn(2, 3, 5, requires_grad=True)
+    loss = r_drop(logits, torch.tensor([[1, 2, 3]]), alpha=1.0)
     with pytest.raises(RuntimeError, match="second derivatives"):
-        torch.autograd.grad(loss, scores, create_graph=True)
+        torch.autograd.grad(loss, logits, create_graph=True)
 
 
 def test_disagreement_is_the_mean_of_both_divergences_where_counted() -> None:
-    scores, others = torch.randn(2, 2, 3, 5).unbind()
+    logits, others = torch.randn(2, 2, 3, 5).unbind()
     counted = torch.tensor([[True, True, False], [True, False, False]])
-    log_p, log_q = (F.log_softmax(part[counted], -1) for part in (scores, others))
+    log_p, log_q = (F.log_softmax(part[counted], -1) for part in (logits, others))
     there = F.kl_div(log_q, log_p, reduction="sum", log_target=True)
     back = F.kl_div(log_p, log_q, reduction="sum", log_target=True)
-    torch.testing.assert_close(disagreement(scores, others, counted=counted), (there + back) / 2)
-    assert disagreement(scores, scores, counted=counted) == 0
+    torch.testing.assert_close(disagreement(logits, others, counted=counted), (there + back) / 2)
+    assert disagreement(logits, logits, counted=counted) == 0
 
 
 @pytest.mark.parametrize("kind", ["transformer", "gru"])
 def test_r_drop_without_dropout_is_the_loss_itself(kind: str) -> None:
-    """The two readings then agree; with dropout they do not, and the loss says so."""
+    """Both passes then agree; with dropout they do not, and the loss is larger."""
     batch = collate([[5, 6, 7], [8]], [[7, 6, 5], [8]])
 
     def loss(dropout: float, alpha: float) -> float:

@@ -14,7 +14,7 @@ from regard import config
 from regard.data.batches import FEWEST_ROWS, TARGETS, collate
 from regard.data.text import TextBatch
 from regard.nn.dropout import dropout
-from regard.nn.randomness import drawing_from, generator
+from regard.nn.randomness import generator, sampling_from
 from regard.runs.trainer import _loop, train
 from regard.system.engine import Engine
 from regard.system.errors import UserError
@@ -33,8 +33,8 @@ def test_shares_hold_every_row_once_and_all_targets(rows: int, count: int) -> No
     assert len(shares) == max(1, min(count, rows // FEWEST_ROWS))
     assert sum(share.tokens for share in shares) == batch.tokens
     for part in ("source", "target_in", "target_out"):
-        found = sorted(row for share in shares for row in getattr(share, part).tolist())
-        assert found == sorted(getattr(batch, part).tolist())
+        result = sorted(row for share in shares for row in getattr(share, part).tolist())
+        assert result == sorted(getattr(batch, part).tolist())
     sizes = [len(share.source) for share in shares]
     assert max(sizes) - min(sizes) <= 1
 
@@ -112,8 +112,8 @@ def test_shares_that_run_at_once_come_to_what_they_do_one_by_one(
     at_once = [gradients(made(), together=2) for _ in range(2)]
     torch.set_num_threads(1)
     alone = gradients(made())
-    for found in at_once:
-        assert all(found[name].equal(alone[name]) for name in alone)
+    for result in at_once:
+        assert all(result[name].equal(alone[name]) for name in alone)
 
 
 def test_every_share_of_every_batch_of_an_update_draws_its_own(two_threads) -> None:
@@ -140,7 +140,7 @@ def test_dropout_draws_from_the_generator_of_its_thread() -> None:
     x = torch.ones(1000)
     masks = []
     for seed in (1, 1, 2):
-        with drawing_from(torch.Generator().manual_seed(seed)):
+        with sampling_from(torch.Generator().manual_seed(seed)):
             masks.append(dropout(x, 0.5))
     assert masks[0].equal(masks[1])
     assert not masks[0].equal(masks[2])
@@ -177,12 +177,12 @@ def test_an_engine_that_does_not_share_says_so(
     assert not Engine(compiled=True).shares_out
     assert not Engine(torch.device("cuda")).shares_out
     settings = [*TINY, "train.steps=1", "train.shares=2"]
-    told: list[str] = []
-    train(config.load("sort", settings), tmp_path / "cpu", say=told.append)
-    assert not told
+    messages: list[str] = []
+    train(config.load("sort", settings), tmp_path / "cpu", say=messages.append)
+    assert not messages
     monkeypatch.setattr(Engine, "shares_out", False)
-    train(config.load("sort", settings), tmp_path / "other", say=told.append)
-    assert "train.shares=2 is for a CPU without --compile" in told[0]
+    train(config.load("sort", settings), tmp_path / "other", say=messages.append)
+    assert "train.shares=2 is for a CPU without --compile" in messages[0]
 
 
 def test_the_probe_goes_by_shares_and_beside_the_state_of_muon(two_threads) -> None:
