@@ -1,7 +1,7 @@
 """Run: what `regard.load(path)` returns. A model with all that it needs to be used."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from regard import config as configuration
 from regard.config import Config, Decode
 from regard.config.strategy import implied_strategy
-from regard.data.splits import Split
+from regard.data.splits import SPLITS, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
 from regard.nn import Trace, int8
@@ -154,9 +154,9 @@ class Run:
         """Attention of every layer and head, masks and shapes, by readable path."""
         return self.task.trace(self.model, text, engine=self.engine)
 
-    def warnings(self) -> list[str]:
-        """One sentence on each thing in the data that could not be read as it is."""
-        return self.task.warnings()
+    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
+        """One sentence on each thing in the data of these splits that cannot be read as it is."""
+        return self.task.warnings(splits)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""
