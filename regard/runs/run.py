@@ -19,7 +19,7 @@ from regard.system.engine import Engine, make_engine
 from regard.system.errors import UserError
 from regard.system.files import saying_what_failed, writing
 from regard.system.tensors import read_weights
-from regard.tasks import Answer, Evaluation, Prediction, Request, Task
+from regard.tasks import TASKS, Answer, Evaluation, Prediction, Request, Task
 
 EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 """What writes a model, by the name of the engine or the format."""
@@ -62,6 +62,13 @@ class Run:
     ) -> Answer:
         """Predictions, counts and refused lines; options: those of `Request`."""
         request = Request(lines, self.decode_options(decoding or {}), **options)
+        for option in request.special_options:
+            if option not in self.task.request_options:
+                tasks = [name for name, task in TASKS.items() if option in task.request_options]
+                raise UserError(
+                    f"{option} is for task={' or '.join(tasks)}; this run's task is "
+                    f"{self.config.task}."
+                )
         return self.task.predict(self.model, request, engine=self.engine)
 
     def together_with(self, others: Sequence["Run"]) -> "Run":

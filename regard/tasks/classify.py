@@ -193,7 +193,6 @@ class Classify(PairTask):
 
     def predict(self, model: RecurrentClassifier, request: Request, *, engine: Engine) -> Answer:
         """The n_best classes of each line, with their probabilities."""
-        request.refuse_options_of_translate(self.config.task)
         n_best = request.decode.n_best
         if n_best > len(self.labels):
             raise UserError(

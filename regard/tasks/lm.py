@@ -171,7 +171,6 @@ class LanguageModelling(Task):
 
     def predict(self, model: RecurrentLanguageModel, request: Request, *, engine: Engine) -> Answer:
         """Each line continued to its end; an empty one is a new line."""
-        request.refuse_options_of_translate(self.config.task)
         read = read_lines(request, self.tokenizer, self.refusal)
         prompts = list(read.ids.values())
         generated = generate(

@@ -53,6 +53,8 @@ class Task(ABC):
 
     generates = True
     """Whether outputs are generated token by token, so that decoding has options."""
+    request_options: tuple[str, ...] = ()
+    """Which options of a request it takes, of those that not every task takes."""
     scores_outputs = False
     """Whether evaluation generates outputs, so that the way of decoding changes its metrics."""
     can_ensemble = False

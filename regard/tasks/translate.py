@@ -36,6 +36,7 @@ class Translate(PairTask):
     """Pairs of texts, an encoder-decoder, cross-entropy on the target, metrics of its outputs."""
 
     FILES = ("tokenizer.json", "target_tokenizer.json")
+    request_options = ("prefix", "align")
     scores_outputs = True
     can_ensemble = True
 
