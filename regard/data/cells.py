@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.lines import broken
-from regard.data.rows import Answer, Fault, Field, Kind, Record, Row
+from regard.data.rows import AnswerSpan, Fault, Field, Kind, Record, Row
 
 QUOTED = 40
 """Characters of a faulty value that are shown in a message."""
@@ -110,10 +110,10 @@ def _tags(cell: object, field: Field, values: Values) -> tuple[str, ...]:
     return tags
 
 
-def _answers(cell: object, field: Field, values: Values) -> tuple[Answer, ...]:
+def _answers(cell: object, field: Field, values: Values) -> tuple[AnswerSpan, ...]:
     """An empty list is a question that its context does not answer, as in SQuAD 2.0."""
     return tuple(
-        Answer(text, _start(text, given, values[field.of], field))
+        AnswerSpan(text, _start(text, given, values[field.of], field))
         for text, given in _given_answers(cell, field, values)
     )
 

@@ -44,7 +44,7 @@ def open_corpus(key: str, tally: Tally) -> OnDisk | None:
         for name, checksum in about["checksums"].items():
             if _checksum(folder / name) != checksum:
                 raise ValueError(name)
-        tally.begin(about["tally"])
+        tally.replace(about["tally"])
         return OnDisk(folder, count=tally.rows, sides=about["sides"])
     except (OSError, ValueError, KeyError, TypeError):
         shutil.rmtree(folder, ignore_errors=True)  # damaged: it is only a copy

@@ -32,16 +32,14 @@ PAIR = (Field("source"), Field("target"))
 
 @dataclass
 class RowSource(Source):
-    """Where the rows of one split come from, and which lines of it were left out."""
+    """Where the rows of one split come from."""
 
     fields: tuple[Field, ...] = PAIR
     """What a row has; each is named by the key of `data` that says in which column it is."""
-    tally: Tally = field(init=False)
     every: int = field(default=1, init=False)
     """A tokenizer is learned from one line in this many."""
 
     def __post_init__(self) -> None:
-        self.tally = Tally(self.data.on_bad_line)
         if self.generated and self.data.held_out:
             raise UserError(
                 f"data.held_out is for files; the generator {self.name} holds out its own examples."
@@ -78,14 +76,19 @@ class RowSource(Source):
         """Whether every epoch has new examples."""
         return self.split == "train" and isinstance(GENERATORS.get(self.name), Endless)
 
-    def rows(self, *, seed: int = 0, epoch: int = 0) -> Iterator[Row]:
-        """The lines that can be used, in order, as they come from disk; the tally begins anew.
+    def new_tally(self) -> Tally:
+        """Counts for one reading of this source, all zero."""
+        return Tally(self.data.on_bad_line)
+
+    def rows(self, *, seed: int = 0, epoch: int = 0, tally: Tally | None = None) -> Iterator[Row]:
+        """The lines that can be used, in order, as they come from disk.
 
         seed and epoch: of a generator that makes new examples; a file has the same in every one.
+        tally: counts the lines that are left out, if they are not refused.
         """
-        self.tally.begin()
         if not self.generated:
-            yield from filter(self._belongs, self.tally.good(self.files.records()))
+            tally = self.new_tally() if tally is None else tally
+            yield from filter(self._belongs, tally.good(self.files.records()))
             return
         generator = GENERATORS[self.name]
         pairs = (

@@ -18,7 +18,7 @@ class Field:
     number    float                    a finite number
     words     tuple of str             a list, or a text with spaces between the words
     tags      tuple of str             the same, with as many tags as there are words in `of`
-    answers   tuple of Answer          SQuAD's {text, answer_start}, or a text that is in `of`
+    answers   tuple of AnswerSpan      SQuAD's {text, answer_start}, or a text that is in `of`
     """
 
     name: str
@@ -33,7 +33,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerSpan:
     """An answer to a question: context[start : start + len(text)] == text."""
 
     text: str

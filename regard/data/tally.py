@@ -68,14 +68,14 @@ class Tally:
             for kind, count in self.counts.items()
         }
 
-    def begin(self, counted: dict[str, Any] | None = None) -> None:
-        """Start from zero, as the file is read again, or from what `counted` returned earlier."""
-        fresh = Tally(self.on_bad_line, **{} if counted is None else counted)
+    def replace(self, counted: dict[str, Any]) -> None:
+        """Replace all counts by those that `counted` returned earlier."""
+        earlier = Tally(self.on_bad_line, **counted)
         for count in fields(Tally):
-            setattr(self, count.name, getattr(fresh, count.name))
+            setattr(self, count.name, getattr(earlier, count.name))
 
     def counted(self) -> dict[str, Any]:
-        """All counts, for `begin`."""
+        """All counts, for `replace`."""
         return {
             count.name: getattr(self, count.name)
             for count in fields(Tally)

@@ -1,7 +1,7 @@
 """Run: what `regard.load(path)` returns. A model with all that it needs to be used."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from regard import config as configuration
 from regard.config import Config, Decode
 from regard.config.strategy import implied_strategy
-from regard.data.splits import Split
+from regard.data.splits import SPLITS, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
 from regard.nn import Trace, int8
@@ -19,7 +19,7 @@ from regard.system.engine import Engine, make_engine
 from regard.system.errors import UserError
 from regard.system.files import saying_what_failed, writing
 from regard.system.tensors import read_weights
-from regard.tasks import Answer, Evaluation, Prediction, Request, Task
+from regard.tasks import TASKS, Answer, Evaluation, Prediction, Request, Task
 
 EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 """What writes a model, by the name of the engine or the format."""
@@ -62,6 +62,13 @@ class Run:
     ) -> Answer:
         """Predictions, counts and refused lines; options: those of `Request`."""
         request = Request(lines, self.decode_options(decoding or {}), **options)
+        for option in request.special_options:
+            if option not in self.task.request_options:
+                tasks = [name for name, task in TASKS.items() if option in task.request_options]
+                raise UserError(
+                    f"{option} is for task={' or '.join(tasks)}; this run's task is "
+                    f"{self.config.task}."
+                )
         return self.task.predict(self.model, request, engine=self.engine)
 
     def together_with(self, others: Sequence["Run"]) -> "Run":
@@ -154,9 +161,9 @@ class Run:
         """Attention of every layer and head, masks and shapes, by readable path."""
         return self.task.trace(self.model, text, engine=self.engine)
 
-    def warnings(self) -> list[str]:
-        """One sentence on each thing in the data that could not be read as it is."""
-        return self.task.warnings()
+    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
+        """One sentence on each thing in the data of these splits that cannot be read as it is."""
+        return self.task.warnings(splits)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""

@@ -82,13 +82,13 @@ def _read(task: "PairTask", split: Split) -> tuple[SplitReport, Hashes]:
     pairs, sources, lines = array("Q"), array("Q"), array("Q")
     names = task.names[: task.TOKEN_SIDES]
     lengths: dict[str, dict[int, int]] = {name: {} for name in names}
-    for encoded in task.read(split):
+    tally = task.sources[split].new_tally()
+    for encoded in task.read(split, tally=tally):
         pairs.append(_hash(encoded.row.source, encoded.row.target))
         sources.append(_hash(encoded.row.source))
         lines.append(encoded.row.line)
         for name, ids in zip(names, encoded.sides, strict=False):
             lengths[name][len(ids)] = lengths[name].get(len(ids), 0) + 1
-    tally = task.sources[split].tally
     hashes = Hashes(*(np.frombuffer(part, dtype=np.uint64) for part in (pairs, sources, lines)))
     report = SplitReport(
         kept=tally.rows,

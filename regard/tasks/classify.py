@@ -23,9 +23,10 @@ from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.labels import Labels
-from regard.tasks.pair_task import Encoded, PairTask, Sources
+from regard.tasks.pair_task import PairTask, Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, read_lines
+from regard.tasks.split_data import Encoded
 from regard.tasks.task import VerifyInputs
 from regard.training.gradients import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
@@ -188,11 +189,10 @@ class Classify(PairTask):
     ) -> Evaluation:
         """The loss of the texts of a split, without smoothing, and the share classed rightly."""
         total = self.sums_of(model, split, engine=engine)
-        return Evaluation(total.tokens, self.means(total), warnings=self.warnings())
+        return Evaluation(total.tokens, self.means(total), warnings=self.warnings([split]))
 
     def predict(self, model: RecurrentClassifier, request: Request, *, engine: Engine) -> Answer:
         """The n_best classes of each line, with their probabilities."""
-        request.refuse_options_of_translate(self.config.task)
         n_best = request.decode.n_best
         if n_best > len(self.labels):
             raise UserError(

@@ -1,8 +1,9 @@
 """lm: the next token of a running text."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,15 @@ Sources = dict[Split, TextSource]
 
 
 @dataclass(frozen=True)
+class SplitText:
+    """The text of a split, shared by all requests; nothing changes it once it is read."""
+
+    lines: tuple[str, ...]
+    ids: Int[np.ndarray, "N"]
+    """The whole text as token ids, `</s>` after each line."""
+
+
+@dataclass(frozen=True)
 class Continuation(GeneratedText):
     """A prompt with what the model generated after it."""
 
@@ -51,8 +61,8 @@ class LanguageModelling(Task):
         super().__init__(config)
         self.tokenizer = tokenizer
         self.sources = sources or _sources_of(config)
-        self._lines: dict[Split, list[str]] = {}
-        self._ids: dict[Split, Int[np.ndarray, N]] = {}
+        self._reading = RLock()  # held while a text is read and kept: requests come from threads
+        self._texts: dict[Split, SplitText] = {}
 
     @classmethod
     def learn(cls, config: Config) -> "LanguageModelling":
@@ -74,35 +84,32 @@ class LanguageModelling(Task):
     def fingerprint(self) -> str:
         return self.sources["train"].fingerprint
 
-    def lines(self, split: Split) -> list[str]:
-        """The lines of a split's text."""
-        if split not in self._lines:
-            self._lines[split] = self.sources[split].lines()
-        return self._lines[split]
+    def text(self, split: Split) -> SplitText:
+        """The text of a split, read once."""
+        with self._reading:
+            if split not in self._texts:
+                lines = self.sources[split].lines()
+                rows, end = self.tokenizer.encode(lines), self.tokenizer.end
+                ids = np.array([token for row in rows for token in (*row, end)])
+                self._texts[split] = SplitText(tuple(lines), ids)
+            return self._texts[split]
 
     def pairs(self, split: Split) -> list[Pair]:
         """The first half of each line, and the line."""
-        return [(line[: len(line) // 2], line) for line in self.lines(split) if line.split()]
+        lines = self.text(split).lines
+        return [(line[: len(line) // 2], line) for line in lines if line.split()]
 
     def check_data(self) -> None:
         for split in SPLITS:
             self.text(split)
 
-    def warnings(self) -> list[str]:
+    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
         unknown = -1 if self.tokenizer.unknown is None else self.tokenizer.unknown
-        return [
-            sentence
-            for split, ids in self._ids.items()
-            for sentence in unknown_warning(f"data.{split}", int((ids == unknown).sum()), len(ids))
-        ]
-
-    def text(self, split: Split) -> Int[np.ndarray, "N"]:
-        """The whole text of a split as token ids, `</s>` after each line."""
-        if split not in self._ids:
-            rows = self.tokenizer.encode(self.lines(split))
-            end = self.tokenizer.end
-            self._ids[split] = np.array([token for row in rows for token in (*row, end)])
-        return self._ids[split]
+        sentences: list[str] = []
+        for split in splits:
+            ids = self.text(split).ids
+            sentences += unknown_warning(f"data.{split}", int((ids == unknown).sum()), len(ids))
+        return sentences
 
     def new_model(self) -> RecurrentLanguageModel:
         return recurrent_language_model(
@@ -116,7 +123,7 @@ class LanguageModelling(Task):
 
     def _stream(self, split: Split, *, rows: int, length: int) -> TextStream:
         special = self.tokenizer.special
-        return TextStream(lambda: self.text(split), rows=rows, length=length, ids=special)
+        return TextStream(lambda: self.text(split).ids, rows=rows, length=length, ids=special)
 
     def loss(self, model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Sums:
         """Σ −log p(next token | the text so far), smoothed as the configuration says."""
@@ -157,14 +164,13 @@ class LanguageModelling(Task):
                 total = total + sums
         measured = self.means(total)
         measured["ppl"] = math.exp(min(measured["loss"], 700.0))
-        characters = sum(len(line) + 1 for line in self.lines(split))  # a line's end is one
+        characters = sum(len(line) + 1 for line in self.text(split).lines)  # a line's end is one
         bits = measured["loss"] * total.tokens / math.log(2)
         measured["bits_per_char"] = bits / characters
-        return Evaluation(total.tokens, measured, warnings=self.warnings())
+        return Evaluation(total.tokens, measured, warnings=self.warnings([split]))
 
     def predict(self, model: RecurrentLanguageModel, request: Request, *, engine: Engine) -> Answer:
         """Each line continued to its end; an empty one is a new line."""
-        request.refuse_options_of_translate(self.config.task)
         read = read_lines(request, self.tokenizer, self.refusal)
         prompts = list(read.ids.values())
         generated = generate(
@@ -206,7 +212,7 @@ class LanguageModelling(Task):
         return VerifyInputs([[self.tokenizer.end, *row] for row in rows])
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
-        return self.first_to_show(self.lines("test"), fits)
+        return self.first_to_show(self.text("test").lines, fits)
 
 
 def _sources_of(config: Config) -> Sources:

@@ -4,7 +4,8 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from threading import RLock
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +18,13 @@ from regard.data.examples import Examples, Ids, InMemory
 from regard.data.row_source import RowSource
 from regard.data.rows import Fault, Field, Row
 from regard.data.splits import SPLITS, Pair, Split
+from regard.data.tally import Tally
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
 from regard.tasks.check import SplitReport, check
-from regard.tasks.request import unknown_refusal, unknown_warning
+from regard.tasks.request import unknown_refusal
+from regard.tasks.split_data import Encoded, SplitData, data_warnings
 from regard.tasks.task import Task
 from regard.training.loss import Sums
 
@@ -33,18 +36,6 @@ EVALUATING = "a smaller train.batch_tokens (or batch_size), to which evaluation 
 
 ENCODED_TOGETHER = 1024
 """How many lines are encoded at a time."""
-
-
-class Encoded(NamedTuple):
-    """A line and its token ids."""
-
-    row: Row
-    source: Ids
-    target: Ids
-
-    @property
-    def sides(self) -> tuple[Ids, Ids]:
-        return self.source, self.target
 
 
 Sources = dict[Split, RowSource]
@@ -62,9 +53,10 @@ class PairTask(Task):
         """sources: where the pairs of each split come from, if some of it was read already."""
         super().__init__(config)
         self.sources = sources or self.sources_of(config)
-        self._examples: dict[Split, Examples] = {}
-        self._pairs: dict[Split, list[Pair]] = {}
-        self._newest: tuple[int, Examples] | None = None
+        self._reading = RLock()  # held while data is read and kept: requests come from threads
+        self._data: dict[Split, SplitData] = {}
+        self._training_pairs: tuple[Pair, ...] | None = None
+        self._newest: tuple[int, SplitData] | None = None
 
     @classmethod
     def sources_of(cls, config: Config) -> Sources:
@@ -90,29 +82,10 @@ class PairTask(Task):
     def data_report(self) -> dict[Split, SplitReport]:
         return check(self)
 
-    def warnings(self) -> list[str]:
-        sentences, said = [], set()  # splits of one file meet the same faults: say them once
-        for split, source in self.sources.items():
-            reasons = {
-                reason: count
-                for reason, count in source.tally.reasons().items()
-                if (source.path, reason) not in said
-            }
-            said |= {(source.path, reason) for reason in reasons}
-            if reasons:
-                count = sum(reasons.values())
-                lines = "line was" if count == 1 else "lines were"
-                sentences.append(
-                    f"{source.path}: {count:,} {lines} left out: {'; '.join(reasons)}."
-                )
-            if source.every > 1:
-                sentences.append(
-                    f"{source.path}: the vocabulary is learned from one in {source.every:,} of its "
-                    f"lines, spread over all of it."
-                )
-            tally = source.tally
-            sentences += unknown_warning(f"data.{split}", tally.unknown, tally.tokens)
-        return sentences
+    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
+        return data_warnings(
+            {split: (self.sources[split], self.data(split).tally) for split in splits}
+        )
 
     @abstractmethod
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
@@ -138,14 +111,19 @@ class PairTask(Task):
 
         They are new where a generator makes them, and where tokenizer.dropout cuts them anew.
         """
-        dropout = bool(self.config.tokenizer.dropout)
-        if not self.sources["train"].endless and not dropout:
-            return self.examples("train")
-        if self._newest is None or self._newest[0] != epoch:
-            lines = self.read("train", epoch=epoch)
-            kept = self._cut_anew(lines, epoch) if dropout else lines
-            self._newest = (epoch, _in_memory(list(kept)))
-        return self._newest[1]
+        if self.sources["train"].endless or self.config.tokenizer.dropout:
+            return self._new_examples(epoch).examples
+        return self.examples("train")
+
+    def _new_examples(self, epoch: int) -> SplitData:
+        """The training data of an epoch that has its own; the newest is kept."""
+        with self._reading:
+            if self._newest is None or self._newest[0] != epoch:
+                tally = self.sources["train"].new_tally()
+                lines = self.read("train", epoch=epoch, tally=tally)
+                kept = self._cut_anew(lines, epoch) if self.config.tokenizer.dropout else lines
+                self._newest = (epoch, SplitData(_in_memory(list(kept)), tally))
+            return self._newest[1]
 
     def _cut_anew(self, lines: Iterable[Encoded], epoch: int) -> Iterator[Encoded]:
         """The same lines with merges left out; a text that grew past max_length stays as it was."""
@@ -155,35 +133,42 @@ class PairTask(Task):
         for line in lines:
             sides = [line.source, line.target]
             for side, cutter in enumerate(cutters):
-                ids = cutter.encode((line.row.source, line.row.target)[side], random)
+                ids = cutter.encode(line.pair[side], random)
                 sides[side] = ids if len(ids) <= most else sides[side]
             yield Encoded(line.row, *sides)
 
-    def pairs(self, split: Split) -> list[Pair]:
-        """Source and target of every example, as text."""
-        if split not in self._pairs:
-            self._keep(split)
-        return self._pairs[split]
-
-    def examples(self, split: Split) -> Examples:
-        """The token ids of a split; of the first epoch, if every one has new ones."""
+    def data(self, split: Split) -> SplitData:
+        """What is read of a split, once; of the first epoch, if every one has new examples."""
         source = self.sources[split]
         if source.endless:
-            return self._training_examples(0)
-        if split not in self._examples:
-            if split == "train" and not source.generated:
-                self._examples[split] = self._corpus()
-            else:
-                self._keep(split)
-        return self._examples[split]
+            return self._new_examples(0)
+        with self._reading:
+            if split not in self._data:
+                on_disk = split == "train" and not source.generated
+                self._data[split] = self._corpus() if on_disk else self._in_memory(split)
+            return self._data[split]
 
-    def _keep(self, split: Split) -> None:
-        """Texts and token ids of a whole split."""
-        lines = list(self.read(split))
-        self._pairs[split] = [(line.row.source, line.row.target) for line in lines]
-        self._examples[split] = _in_memory(lines)
+    def examples(self, split: Split) -> Examples:
+        """The token ids of a split."""
+        return self.data(split).examples
 
-    def _corpus(self) -> Examples:
+    def pairs(self, split: Split) -> list[Pair]:
+        """Source and target of every example, as text; those of train are kept once requested."""
+        if split != "train":
+            return list(self.data(split).pairs or ())
+        with self._reading:
+            if self._training_pairs is None:
+                self._training_pairs = tuple(line.pair for line in self.read("train"))
+            return list(self._training_pairs)
+
+    def _in_memory(self, split: Split) -> SplitData:
+        """Token ids of a whole split, with its texts unless it is train."""
+        tally = self.sources[split].new_tally()
+        lines = list(self.read(split, tally=tally))
+        pairs = None if split == "train" else tuple(line.pair for line in lines)
+        return SplitData(_in_memory(lines), tally, pairs)
+
+    def _corpus(self) -> SplitData:
         """The training files as token ids on disk: those that are there, or new ones."""
         source, data = self.sources["train"], self.config.data
         made_with = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
@@ -196,35 +181,44 @@ class PairTask(Task):
             (data.held_out, data.split_seed),
             made_with,
         )
-        corpus = open_corpus(key, source.tally)
-        return corpus or make_corpus(key, self.read("train"), tally=source.tally)
+        tally = source.new_tally()
+        corpus = open_corpus(key, tally)
+        if corpus is None:
+            corpus = make_corpus(key, self.read("train", tally=tally), tally=tally)
+        return SplitData(corpus, tally)
 
-    def read(self, split: Split, *, epoch: int = 0) -> Iterator[Encoded]:
-        """The usable lines of a split with their token ids, as they come from disk."""
+    def read(
+        self, split: Split, *, epoch: int = 0, tally: Tally | None = None
+    ) -> Iterator[Encoded]:
+        """The usable lines of a split with their token ids, as they come from disk.
+
+        tally: counts those lines, and the lines that are left out.
+        """
         source = self.sources[split]
-        rows = source.rows(seed=self.config.seed, epoch=epoch)
+        tally = source.new_tally() if tally is None else tally
+        rows = source.rows(seed=self.config.seed, epoch=epoch, tally=tally)
         while chunk := list(islice(rows, ENCODED_TOGETHER)):
             encoded = list(map(Encoded, chunk, *self.encode(chunk)))
             faults = self.faults(encoded, source)
             for number in sorted(faults):
-                source.tally.meet(faults[number])
+                tally.meet(faults[number])
             good = [line for number, line in enumerate(encoded) if number not in faults]
-            self._count(good, source)
+            self._count(good, tally)
             yield from good
-        if not source.tally.rows:
-            reasons = "; ".join(source.tally.reasons())
+        if not tally.rows:
+            reasons = "; ".join(tally.reasons())
             raise UserError(
                 f"{source.path}: there is no usable line in it for data.{split}"
                 f"{f': {reasons}' if reasons else ''}."
             )
 
-    def _count(self, lines: Sequence[Encoded], source: RowSource) -> None:
+    def _count(self, lines: Sequence[Encoded], tally: Tally) -> None:
         """Count the lines that are used, their tokens, and those that are unknown."""
-        source.tally.use(len(lines), [], unknown=0)
+        tally.use(len(lines), [], unknown=0)
         for side, tokenizer in enumerate(self.tokenizers):
             # No id is −1: a vocabulary without an unknown token knows everything.
             unknown = -1 if tokenizer.unknown is None else tokenizer.unknown
-            source.tally.use(0, [line.sides[side] for line in lines], unknown=unknown)
+            tally.use(0, [line.sides[side] for line in lines], unknown=unknown)
 
     def faults(self, encoded: Sequence[Encoded], source: RowSource) -> dict[int, Fault]:
         """Which of these lines cannot be used, now that their tokens are known, and why."""
@@ -236,7 +230,7 @@ class PairTask(Task):
                 if count <= most or number in faults:
                     continue
                 if source.generated:
-                    text = (line.row.source, line.row.target)[side]
+                    text = line.pair[side]
                     raise UserError(
                         f"data.max_length={most} is less than the {count} tokens of {text[:60]!r}."
                     )

@@ -34,11 +34,11 @@ class Request:
         if isinstance(self.lines, str):
             raise TypeError("predict takes a list of lines, not one string")
 
-    def refuse_options_of_translate(self, task: str) -> None:
-        """Refuse options that need a source to read and an output to generate."""
-        if self.prefix or self.aligned:
-            option = "prefix" if self.prefix else "align"
-            raise UserError(f"{option} is for task=translate; this run's task is {task}.")
+    @property
+    def special_options(self) -> list[str]:
+        """The options given here that not every task takes, by the names that users know."""
+        given = {"prefix": bool(self.prefix), "align": self.aligned}
+        return [option for option, is_given in given.items() if is_given]
 
 
 @dataclass(frozen=True)

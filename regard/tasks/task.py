@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.config import Config, Decode
 from regard.data.examples import Ids
-from regard.data.splits import Pair, Split
+from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.nn import Trace
 from regard.system.engine import Engine
@@ -42,7 +42,8 @@ class VerifyInputs:
 class Task(ABC):
     """Joins data, model, loss, metrics and predictions; one file per task.
 
-    It holds no state of a request: one task answers many requests at once, from threads.
+    It holds no state of a request: one task answers many requests at once, from threads. What it
+    has read of the data it keeps, and never changes.
     """
 
     FILES: tuple[str, ...] = ("tokenizer.json",)
@@ -52,6 +53,8 @@ class Task(ABC):
 
     generates = True
     """Whether outputs are generated token by token, so that decoding has options."""
+    request_options: tuple[str, ...] = ()
+    """Which options of a request it takes, of those that not every task takes."""
     scores_outputs = False
     """Whether evaluation generates outputs, so that the way of decoding changes its metrics."""
     can_ensemble = False
@@ -107,8 +110,8 @@ class Task(ABC):
         )
 
     @abstractmethod
-    def warnings(self) -> list[str]:
-        """One sentence on each thing in the data read so far that could not be read as it is."""
+    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
+        """One sentence on each thing in the data of these splits that cannot be read as it is."""
 
     @abstractmethod
     def new_model(self) -> nn.Module:

@@ -11,7 +11,7 @@ from regard.config import Config, Decode
 from regard.data.batches import Batch, Collate, collate, source_batch
 from regard.data.examples import Ids
 from regard.data.rows import Row
-from regard.data.splits import Pair, Split
+from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble, Stepper
 from regard.metrics.analysis import Translated
@@ -36,6 +36,7 @@ class Translate(PairTask):
     """Pairs of texts, an encoder-decoder, cross-entropy on the target, metrics of its outputs."""
 
     FILES = ("tokenizer.json", "target_tokenizer.json")
+    request_options = ("prefix", "align")
     scores_outputs = True
     can_ensemble = True
 
@@ -152,8 +153,8 @@ class Translate(PairTask):
         signatures_of(self.config.data)  # a package that a metric needs is missed now, not later
         super().check_data()
 
-    def warnings(self) -> list[str]:
-        sentences = super().warnings()
+    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
+        sentences = super().warnings(splits)
         if self.analysable and not self.config.data.languages[1]:
             sentences.append("data.target_language is not given: BLEU splits words as in English.")
         return sentences
@@ -179,9 +180,9 @@ class Translate(PairTask):
         pairs = self.pairs(split)
         sources = list(dict.fromkeys(source for source, _ in pairs))
         examples = len(pairs if data.scores == "translation" else sources)
-        names = needed(data, metrics)
+        names, warnings = needed(data, metrics), self.warnings([split])
         if not names:
-            return Evaluation(examples, measured, warnings=self.warnings(), signatures=signatures)
+            return Evaluation(examples, measured, warnings=warnings, signatures=signatures)
         ids = self.tokenizer.encode(sources)
         generated = self._translator.generate(model, ids, decode or self.config.decode, engine)
         texts = [self.target_tokenizer.decode(best.tokens) for best, *_ in generated]
@@ -191,7 +192,7 @@ class Translate(PairTask):
             examples,
             measured,
             outputs=[Translated(*pair, outputs[pair[0]]) for pair in pairs],
-            warnings=[*self.warnings(), *count_generated(generated).warnings()],
+            warnings=[*warnings, *count_generated(generated).warnings()],
             signatures=signatures,
         )
 

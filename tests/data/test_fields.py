@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.config import Data
 from regard.data.row_source import RowSource
-from regard.data.rows import Answer, Field, Row
+from regard.data.rows import AnswerSpan, Field, Row
 from regard.system.errors import UserError
 
 TEXT = (Field("text"),)
@@ -32,8 +32,8 @@ EXAMPLES: dict[tuple[Field, ...], list[tuple[Any, ...]]] = {
     RATED: [("a man", "a person", 4.5), ("a dog", "no dog", -1.0)],
     TAGGED: [(("Ada", "lives", "here"), ("PER", "O", "O")), (("Paris",), ("LOC",))],
     ANSWERED: [
-        (CONTEXT, "Who?", (Answer("Ada", 0),)),
-        (CONTEXT, "What was she?", (Answer("a countess", 37),)),
+        (CONTEXT, "Who?", (AnswerSpan("Ada", 0),)),
+        (CONTEXT, "What was she?", (AnswerSpan("a countess", 37),)),
     ],
 }
 """What rows of each kind hold, in values that every format can write."""
@@ -44,13 +44,13 @@ Values = Sequence[tuple[Any, ...]]
 def as_text(value: Any) -> str:
     """A value as a cell of a table."""
     if isinstance(value, tuple):
-        return " ".join(part.text if isinstance(part, Answer) else part for part in value)
+        return " ".join(part.text if isinstance(part, AnswerSpan) else part for part in value)
     return str(value)
 
 
 def as_json(value: Any) -> Any:
     """A value as JSON and Parquet have it: answers as in SQuAD."""
-    if isinstance(value, tuple) and isinstance(value[0], Answer):
+    if isinstance(value, tuple) and isinstance(value[0], AnswerSpan):
         return {
             "text": [answer.text for answer in value],
             "answer_start": [answer.start for answer in value],
@@ -180,7 +180,7 @@ def answered(draw: Callable) -> tuple[Any, ...]:
     end = draw(st.integers(begin + 1, len(context)))
     text = context[begin:end]
     text = context if text.isspace() else text
-    return context, question, (Answer(text, context.index(text)),)
+    return context, question, (AnswerSpan(text, context.index(text)),)
 
 
 ROWS = {
@@ -234,8 +234,9 @@ def test_a_fault_has_its_file_line_and_reason(tmp_path, write: Write, fields, ba
     assert int(place) == line
     assert message.strip().startswith(reason)
     skipping = source(tmp_path, fields, **name, on_bad_line="skip")
-    assert len(list(skipping.rows())) == 2
-    assert skipping.tally.left_out == 1
+    tally = skipping.new_tally()
+    assert len(list(skipping.rows(tally=tally))) == 2
+    assert tally.left_out == 1
 
 
 def test_a_fault_of_parallel_text_is_in_the_file_of_its_field(tmp_path: Path) -> None:
@@ -320,12 +321,15 @@ def test_json_of_another_shape_is_a_fault(tmp_path: Path, fields, line, reason: 
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ({"text": ["Ada", "Ada"], "answer_start": [0, 29]}, (Answer("Ada", 0), Answer("Ada", 29))),
-        ([{"text": "Ada", "answer_start": 29}], (Answer("Ada", 29),)),
-        ({"text": "Ada", "answer_start": 29}, (Answer("Ada", 29),)),
-        ({"text": ["Ada"]}, (Answer("Ada", 0),)),
-        (["Ada", "a countess"], (Answer("Ada", 0), Answer("a countess", 37))),
-        ("Ada", (Answer("Ada", 0),)),
+        (
+            {"text": ["Ada", "Ada"], "answer_start": [0, 29]},
+            (AnswerSpan("Ada", 0), AnswerSpan("Ada", 29)),
+        ),
+        ([{"text": "Ada", "answer_start": 29}], (AnswerSpan("Ada", 29),)),
+        ({"text": "Ada", "answer_start": 29}, (AnswerSpan("Ada", 29),)),
+        ({"text": ["Ada"]}, (AnswerSpan("Ada", 0),)),
+        (["Ada", "a countess"], (AnswerSpan("Ada", 0), AnswerSpan("a countess", 37))),
+        ("Ada", (AnswerSpan("Ada", 0),)),
         ({"text": [], "answer_start": []}, ()),
         ([], ()),
     ],
@@ -391,5 +395,6 @@ def test_one_file_is_split_by_its_words(tmp_path: Path) -> None:
 def test_a_fault_is_counted_without_its_numbers(tmp_path: Path) -> None:
     (tmp_path / "rows.tsv").write_text("a b\tO\na\tO O\na\tO\n")
     tagged_rows = source(tmp_path, TAGGED, "rows.tsv", on_bad_line="skip")
-    assert len(list(tagged_rows.rows())) == 1
-    assert tagged_rows.tally.counts == {"there are not as many tags as words": 2}
+    tally = tagged_rows.new_tally()
+    assert len(list(tagged_rows.rows(tally=tally))) == 1
+    assert tally.counts == {"there are not as many tags as words": 2}

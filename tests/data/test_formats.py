@@ -9,6 +9,7 @@ import pytest
 from regard.config import Data
 from regard.data.lines import text_lines
 from regard.data.row_source import RowSource
+from regard.data.tally import Tally
 from regard.system.errors import UserError
 
 PAIRS = [('A man, "here".', "Ein Mann."), ("two dogs", "zwei Hunde"), ("é 漢", "ß")]
@@ -18,8 +19,8 @@ def source(folder: Path, name: str = "pairs.tsv", **options) -> RowSource:
     return RowSource(name, "train", Data(directory=str(folder), **options))
 
 
-def read(source: RowSource) -> list[tuple[str, str]]:
-    return [(row.source, row.target) for row in source.rows()]
+def read(source: RowSource, tally: Tally | None = None) -> list[tuple[str, str]]:
+    return [(row.source, row.target) for row in source.rows(tally=tally)]
 
 
 def write(path: Path, text: str | bytes) -> None:
@@ -227,14 +228,15 @@ def test_a_folder_does_not_hide_parallel_text_of_its_name(tmp_path: Path) -> Non
 def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     write(tmp_path / "pairs.tsv", "a\tb\nc\nd\te\n\tf\n" + "x\n" * 6)
     pairs = source(tmp_path, on_bad_line="skip")
-    assert read(pairs) == [("a", "b"), ("d", "e")]
-    assert pairs.tally.left_out == 8
-    columns, empty = pairs.tally.reasons()
+    tally = pairs.new_tally()
+    assert read(pairs, tally) == [("a", "b"), ("d", "e")]
+    assert tally.left_out == 8
+    columns, empty = tally.reasons()
     assert columns.startswith("7 where 1 column where 2")
     assert columns.endswith("pairs.tsv:8, …)")
     assert empty.startswith("1 where the source is empty (")
     read(pairs)
-    assert pairs.tally.left_out == 8  # not counted twice
+    assert tally.left_out == 8  # not counted twice
 
 
 def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
@@ -254,8 +256,9 @@ def test_a_line_that_is_no_csv_is_left_out_and_no_other(tmp_path: Path) -> None:
     long = "e" * 200_000
     write(tmp_path / "pairs.csv", f'a,b\n"He said "hi".",c\nd,e\n{long},f\n"g\nh",i\n')
     pairs = source(tmp_path, "pairs.csv", on_bad_line="skip")
-    assert read(pairs) == [("a", "b"), ("d", "e"), ("g\nh", "i")]
-    assert [place for some in pairs.tally.places.values() for place in some] == [
+    tally = pairs.new_tally()
+    assert read(pairs, tally) == [("a", "b"), ("d", "e"), ("g\nh", "i")]
+    assert [place for places in tally.places.values() for place in places] == [
         "pairs.csv:2",
         "pairs.csv:4",
     ]
