@@ -72,7 +72,7 @@ class InitialWeights:
             task = _make_task(changed, self._tokenizers(changed, sides))
             usable = {
                 _side(name)
-                for name in _all_names(task.new_model())
+                for name in _all_names(task.build_model())
                 if name in weights and self._same_vocabulary(name, task)
             }
             if sides <= usable:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.nn.randomness import drawing_from
+from regard.nn.randomness import drawing_from, seeded
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
@@ -81,15 +81,16 @@ class WholeBatch:
 
         Batches come with names, by which they are called if something goes wrong.
         """
-        # Dropout is a function of (seed, step, rank).
-        torch.manual_seed(mixed(self.seed, step, rank=self.world.rank))
         counts = _added(batch.counts for batch in batches.values())
         sums = Sums()
-        for order, (name, batch) in enumerate(batches.items()):
-            with naming_the_batch(name):
-                own = batch.rows(self.world.rows)
-                place = Place(step, order, name)
-                sums = sums + self._add_batch(model, own, carried, counts=counts, place=place)
+        # Dropout is a function of (seed, step, rank).
+        with seeded(mixed(self.seed, step, rank=self.world.rank)):
+            for order, (name, batch) in enumerate(batches.items()):
+                with naming_the_batch(name):
+                    own = batch.rows(self.world.rows)
+                    place = Place(step, order, name)
+                    sums = sums + self._add_batch(model, own, carried, counts=counts, place=place)
+        # Ranks may be threads, which wait for each other here: none may hold the generator.
         self.world.add_up(weight.grad for weight in model.parameters() if weight.grad is not None)
         return _over_ranks(sums, self.world)
 
