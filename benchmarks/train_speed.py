@@ -29,6 +29,7 @@ from regard.data.examples import InMemory
 from regard.models import Transformer
 from regard.system.engine import Engine
 from regard.system.memory import keep_freed_memory
+from regard.system.ranks import World
 from regard.tasks import Translate
 from regard.training.gradients import Carried, make_gradients
 from regard.training.loop import Loop
@@ -185,7 +186,7 @@ def regard_loop(width: int, engine: Engine, *, shares: int = 1) -> tuple[Loop, n
     optimiser = make_optimiser(model, name="adam", lr=1e-4)
     # The benchmark hands its batches to the loop itself.
     none = BatchStream(lambda epoch: InMemory([], []), seed=0, batch_size=1)
-    gradients = make_gradients(loss, engine=engine, shares=shares)
+    gradients = make_gradients(loss, engine=engine, shares=shares, world=World())
     loop = Loop(model, none, gradients, optimiser, lambda step: 1e-4, 1, clip=1.0)
     return loop, engine.callable(model)
 

@@ -1,12 +1,15 @@
 """A class for a whole sequence, by recurrent layers (many to one)."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.cells import CellKind
 from regard.nn.dropout import Dropout
-from regard.nn.embedding import TokenEmbedding
+from regard.nn.embedding import TokenEmbedding, VocabularySide
 from regard.nn.pooling import Pooling, PoolingKind
 from regard.nn.recurrent import RecurrentInit, encoder
 from regard.nn.trace import Trace, at
@@ -25,6 +28,11 @@ class RecurrentClassifier(nn.Module):
 
     exports: tuple[str, ...] = ()
     quantizable = False
+    vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
+        "embedding": "read",
+        "output": "generated",
+    }
+    """Its parts with one row per token or class, and whether those are read or generated."""
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
 """The recurrent language model: the next token after each token (many to many)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -8,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.nn.cells import CellKind, CellState
 from regard.nn.dropout import Dropout
-from regard.nn.embedding import OutputProjection, TokenEmbedding
+from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
 from regard.nn.recurrent import Recurrent, RecurrentInit
 from regard.nn.trace import Trace, at
 
@@ -32,6 +34,11 @@ class RecurrentLanguageModel(nn.Module):
 
     exports: tuple[str, ...] = ()
     quantizable = False
+    vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
+        "embedding": "read",
+        "output": "generated",
+    }
+    """Its parts with one row per token or class, and whether those are read or generated."""
 
     def __init__(
         self,

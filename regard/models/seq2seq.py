@@ -1,7 +1,8 @@
 """Encoder-decoder of recurrent layers with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,7 +11,13 @@ from torch import Tensor, nn
 from regard.nn.cells import CellKind, CellState
 from regard.nn.classic_attention import ClassicAttention, ClassicKind, ProjectedMemory
 from regard.nn.dropout import Dropout
-from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
+from regard.nn.embedding import (
+    OutputProjection,
+    TokenEmbedding,
+    Tying,
+    VocabularySide,
+    check_tying,
+)
 from regard.nn.randomness import generator
 from regard.nn.recurrent import Recurrent, RecurrentInit, encoder
 from regard.nn.trace import Trace, at
@@ -60,6 +67,12 @@ class AttentionSeq2Seq(nn.Module):
 
     exports: tuple[str, ...] = ()
     quantizable = False
+    vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
+        "source_embedding": "read",
+        "target_embedding": "generated",
+        "output": "generated",
+    }
+    """Its parts with one row per token or class, and whether those are read or generated."""
 
     def __init__(
         self,
@@ -186,7 +199,8 @@ class AttentionSeq2Seq(nn.Module):
             self.dropout(embedded), source_lengths, trace=at(trace, "encoder")
         )
         B, _, D = encoded.shape
-        cells = tuple(torch.tanh(self.bridge(part.reshape(B, -1, D))) for part in final)  # B N D
+        N = self.encoder.n_layers
+        cells = tuple(torch.tanh(self.bridge(part.reshape(B, N, D))) for part in final)  # B N D
         memory = None if self.attention is None else self.attention.remember(encoded)
         return Seq2SeqState(cells, encoded.new_zeros(B, D), memory, mask)
 

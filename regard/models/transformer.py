@@ -1,6 +1,8 @@
 """The Transformer of Vaswani et al. 2017: encoder, decoder, embeddings, output."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,7 +11,13 @@ from torch import Tensor, nn
 from regard.models.blueprint import Blueprint, Positions
 from regard.nn.activations import Activation
 from regard.nn.cache import LayerCache
-from regard.nn.embedding import OutputProjection, TokenEmbedding, Tying, check_tying
+from regard.nn.embedding import (
+    OutputProjection,
+    TokenEmbedding,
+    Tying,
+    VocabularySide,
+    check_tying,
+)
 from regard.nn.masks import padding_mask
 from regard.nn.norms import NormKind
 from regard.nn.residual import NormPlace
@@ -68,6 +76,12 @@ class Transformer(nn.Module):
     """The formats that a model of this kind can be exported to."""
     quantizable = True
     """Its linear maps can be computed in 8 bits."""
+    vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
+        "source_embedding": "read",
+        "target_embedding": "generated",
+        "output": "generated",
+    }
+    """Its parts with one row per token or class, and whether those are read or generated."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.nn.cache import LayerCache
+from regard.nn.cache import KVCache, LayerCache
 from regard.nn.feed_forward import FeedForward
 from regard.nn.multi_head import CrossAttention, SelfAttention
 from regard.nn.residual import Residual
@@ -55,7 +55,7 @@ class Block(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """mask, is_causal, positions and the cache's past are for self-attention.
 
-        Cross-attention reads the memory, or the keys and values of it that the cache holds.
+        Cross-attention reads the memory; if none is given, its keys and values in the cache.
         """
         past = None if cache is None else cache.self_attention
         x = self.self_attention_residual(
@@ -68,7 +68,9 @@ class Block(nn.Module):
             trace=at(trace, "self_attention"),
         )
         if self.cross_attention is not None and self.cross_attention_residual is not None:
-            source = memory if cache is None else cache.cross_attention
+            source: Tensor | KVCache | None = memory
+            if source is None and cache is not None:
+                source = cache.cross_attention
             if source is None:
                 raise ValueError("cross-attention needs an encoder's output, or a cache of it")
             x = self.cross_attention_residual(

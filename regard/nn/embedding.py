@@ -46,6 +46,9 @@ class TokenEmbedding(nn.Module):
         return output
 
 
+VocabularySide = Literal["read", "generated"]
+"""Which vocabulary the rows of a weight belong to: that of what goes in or of what comes out."""
+
 Tying = Literal["none", "output", "all"]
 """One weight for the output and the target's embedding, and for the source's too."""
 

@@ -122,8 +122,8 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Float[Tensor, "B L P"]) -> Float[Tensor, "B N L K"]:
         """Head h takes the h-th K of the numbers of each position."""
-        B, L, _ = x.shape
-        return x.view(B, L, -1, self.d_head).transpose(1, 2)
+        B, L, P = x.shape  # the number of heads from P, not by -1: B may be 0
+        return x.view(B, L, P // self.d_head, self.d_head).transpose(1, 2)
 
     @staticmethod
     def _normed(norm: Norm | None, x: Float[Tensor, "B N L K"]) -> Float[Tensor, "B N L K"]:
@@ -194,9 +194,10 @@ class CrossAttention(MultiHeadAttention):
         cache = memory if isinstance(memory, KVCache) else self.remember(memory)
         key, value = cache.key, cache.value
         (B, T, D), M = x.shape, key.size(0)
-        if B % M:
+        if B % M if M else B:
             raise ValueError(f"{B} rows cannot share {M} memories equally")
-        query = self._split(self.projection(x.view(M, -1, D), first=0, end=1))
+        shared = x.view(M, B // M * T, D) if M else x  # without rows there is nothing to share
+        query = self._split(self.projection(shared, first=0, end=1))
         query = self._normed(self.query_norm, query)
         return self._attend(query, key, value, mask=mask, trace=trace).view(B, T, D)
 

@@ -1,12 +1,26 @@
 """The generator of random numbers of each thread, where several threads sample at once."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 import torch
 
 _generator: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
+_turn = threading.RLock()
+"""Held by the thread that samples from torch's own generator, which all threads share."""
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's own generator, seeded, for this thread alone; afterwards it is as it was before.
+
+    Threads take turns: what one samples within it is a function of its seed, whatever others do.
+    """
+    with _turn, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 @contextlib.contextmanager

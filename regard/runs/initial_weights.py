@@ -9,26 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard import config as configuration
 from regard.config import Config
+from regard.nn.embedding import VocabularySide
 from regard.runs.directory import is_run
 from regard.runs.run import Run, load
 from regard.system.errors import UserError
 from regard.tasks import TASKS, Task
-
-Side = Literal["read", "generated"]
-VOCABULARY_PARTS: dict[str, Side] = {
-    "embedding": "read",
-    "source_embedding": "read",
-    "target_embedding": "generated",
-    "output": "generated",
-}
-"""Parts of models with one row per token, and whether those tokens are read or generated."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +33,16 @@ class InitialWeights:
     @classmethod
     def read(cls, specification: str) -> "InitialWeights":
         """Open RUN, or RUN:part,part; refuse a part that the run has no weights of."""
-        path, parts = specification, ""
+        path, parts = specification, tuple[str, ...]()
         if not is_run(Path(specification)) and ":" in specification:
-            path, _, parts = specification.rpartition(":")
-        initial = cls(load(path), tuple(part.strip() for part in parts.split(",") if part.strip()))
+            path, _, listed = specification.rpartition(":")
+            parts = tuple(part.strip() for part in listed.split(","))
+            if not all(parts):
+                raise UserError(
+                    f"init: a part is missing after the colon of {specification!r}; name parts, as "
+                    f"in {path}:encoder, or leave the colon out to take all weights."
+                )
+        initial = cls(load(path), parts)
         names = _all_names(initial.run.model)
         for part in initial.parts:
             if not any(_within(name, part) for name in names):
@@ -66,23 +64,24 @@ class InitialWeights:
     def make_task(self, config: Config) -> tuple[Config, Task]:
         """The task of the new run, with this run's tokenizers where their weights are taken."""
         weights = self.weights
-        sides = {side for name in weights if (side := _side(name))}
+        sides = {side for name in weights if (side := _side(name, self.run.model))}
         while True:
             changed = _with_tokenizer_settings(config, self.run.config, sides)
             task = _make_task(changed, self._tokenizers(changed, sides))
+            model = task.build_model()
             usable = {
-                _side(name)
-                for name in _all_names(task.new_model())
-                if name in weights and self._same_vocabulary(name, task)
+                _side(name, model)
+                for name in _all_names(model)
+                if name in weights and self._same_vocabulary(name, model, task)
             }
             if sides <= usable:
                 return changed, task
             sides = {side for side in sides if side in usable}
 
-    def _tokenizers(self, config: Config, sides: Collection[Side]) -> dict[str, str]:
+    def _tokenizers(self, config: Config, sides: Collection[VocabularySide]) -> dict[str, str]:
         """This run's tokenizers, by the names of the files that they have in the new run."""
         theirs, ours = self.run.task.files, TASKS[config.task].FILES
-        pairs: dict[Side, tuple[str, str]] = {
+        pairs: dict[VocabularySide, tuple[str, str]] = {
             "generated": (list(theirs)[-1], ours[0] if config.tokenizer.joint else ours[-1]),
             "read": (next(iter(theirs)), ours[0]),  # second: a joint file is that of the source
         }
@@ -92,9 +91,11 @@ class InitialWeights:
             if side in sides and _is_tokenizer(old) and _is_tokenizer(new)
         }
 
-    def _same_vocabulary(self, name: str, task: Task) -> bool:
+    def _same_vocabulary(self, name: str, model: nn.Module, task: Task) -> bool:
         """Whether the rows of a weight stand for the same tokens or classes in both runs."""
-        return _vocabulary(name, self.run.task)[1] == _vocabulary(name, task)[1]
+        _, theirs = _vocabulary(name, self.run.model, self.run.task)
+        _, ours = _vocabulary(name, model, task)
+        return theirs == ours
 
     def copy_to(self, model: nn.Module, task: Task, *, say: Callable[[str], None]) -> None:
         """Put every weight that fits into a model, and say which those are and which are new."""
@@ -109,7 +110,7 @@ class InitialWeights:
         for name, place in _all_names(model).items():
             own_name = own_names[id(place)]
             fits = name in weights and _owner(name) not in unlike
-            if fits and own_name not in taken and self._same_vocabulary(name, task):
+            if fits and own_name not in taken and self._same_vocabulary(name, model, task):
                 with torch.no_grad():
                     place.copy_(weights[name])
                 taken[own_name] = name
@@ -118,10 +119,10 @@ class InitialWeights:
                 f"init: no weight of {self.run.path} has the name and the shape of one of this "
                 f"model, whose parts are {_listed(places, places)}."
             )
-        for sentence in self._account(taken, places, task):
+        for sentence in self._account(taken, places):
             say(sentence)
 
-    def _account(self, taken: dict[str, str], places: Collection[str], task: Task) -> Iterator[str]:
+    def _account(self, taken: dict[str, str], places: Collection[str]) -> Iterator[str]:
         """What was taken, what is new, and what was not used, one sentence each."""
         path, aliases = self.run.path, _all_names(self.run.model)
         used = {id(aliases[name]) for name in taken.values()}
@@ -135,7 +136,8 @@ class InitialWeights:
             yield f"New, made from the seed: {_listed(new, places)}."
         if unused:
             yield f"Not used, of {path}: {_listed(unused, chosen.values())}."
-        if any(_is_tokenizer(_vocabulary(name, task)[0]) for name in taken.values()):
+        files = {_vocabulary(name, self.run.model, self.run.task)[0] for name in taken.values()}
+        if any(map(_is_tokenizer, files)):
             yield f"The tokenizer is that of {path}."
 
 
@@ -150,7 +152,9 @@ def _make_task(config: Config, tokenizers: dict[str, str]) -> Task:
         return kind.open(config, kind.learn(config).files | tokenizers)
 
 
-def _with_tokenizer_settings(config: Config, other: Config, sides: Collection[Side]) -> Config:
+def _with_tokenizer_settings(
+    config: Config, other: Config, sides: Collection[VocabularySide]
+) -> Config:
     """A configuration whose section `tokenizer` describes the tokenizers that are taken."""
     if not sides:
         return config
@@ -167,14 +171,14 @@ def _with_tokenizer_settings(config: Config, other: Config, sides: Collection[Si
     return configuration.validate(values, where="init")
 
 
-def _vocabulary(name: str, task: Task) -> tuple[str, str]:
+def _vocabulary(name: str, model: nn.Module, task: Task) -> tuple[str, str]:
     """The file that says what the rows of a weight stand for, and its text; or neither."""
-    side, files = _side(name), list(task.files.items())
+    side, files = _side(name, model), list(task.files.items())
     return ("", "") if side is None else files[0] if side == "read" else files[-1]
 
 
-def _side(name: str) -> Side | None:
-    return VOCABULARY_PARTS.get(_part(name))
+def _side(name: str, model: Any) -> VocabularySide | None:
+    return model.vocabulary_parts.get(_part(name))
 
 
 def _is_tokenizer(file: str) -> bool:

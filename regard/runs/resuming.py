@@ -8,6 +8,7 @@ from pathlib import Path
 from regard import config as configuration
 from regard.config import Config
 from regard.runs.directory import read_config, read_metrics
+from regard.runs.initial_weights import InitialWeights
 from regard.system.errors import UserError
 from regard.system.files import write_text
 from regard.training.callbacks import SaveCheckpoints
@@ -27,9 +28,18 @@ DECAYING_TO_THE_END = ("cosine", "linear")
 """Schedules whose learning rate at any step depends on which step is the last."""
 
 
-def check_resumed(config: Config, out: Path) -> Config:
-    """The configuration that the run began with; refuse one that differs in what may not change."""
+def check_resumed(config: Config, out: Path) -> tuple[Config, Config]:
+    """The configuration that the run began with, and the one that it goes on with.
+
+    Initial weights were taken when it began: they need not be named again. One that differs in
+    what may not change is refused.
+    """
     began = read_config(out)
+    if not config.init:
+        config = config.model_copy(update={"init": began.init})
+    if began.init and config.init == began.init and config.tokenizer != began.tokenizer:
+        # The tokenizer may have come with the weights: change the settings as was done then.
+        config, _ = InitialWeights.read(began.init).make_task(config)
     fixed = [
         key for key in configuration.differences(began, config) if key not in MAY_CHANGE_ON_RESUME
     ]
@@ -38,7 +48,7 @@ def check_resumed(config: Config, out: Path) -> Config:
             f"{out} was started with another {', '.join(fixed)}; a resumed run keeps what it "
             f"began with. Leave the change out, or train into another --out."
         )
-    return began
+    return began, config
 
 
 def restore(loop: Loop, checkpoints: SaveCheckpoints, say: Callable[[str], None]) -> None:

@@ -18,6 +18,7 @@ from regard.runs.run import Run
 from regard.system.engine import Engine, make_engine
 from regard.system.files import write_text, writing
 from regard.system.memory import keep_freed_memory
+from regard.system.ranks import World
 from regard.system.tensors import read_weights, weights, write_tensors
 from regard.tasks import TASKS, Task
 from regard.training.averages import MovingAverage, Snapshots
@@ -37,26 +38,33 @@ def train(
     resume: bool = False,
     init: str | Path | None = None,
     engine: Engine | None = None,
+    world: World | None = None,
     say: Callable[[str], None] = print,
 ) -> tuple[Run, Stop | None]:
     """Train into a run directory; the run, and why it stopped early if it did.
 
     resume: continue the run in that directory from its newest checkpoint.
     init: another run whose weights to begin with, or parts of it: "runs/a:encoder,decoder".
+    A run that is resumed has them already: None, or the same as when it began.
+    world: the processes that train together; None: this one alone. Rank 0 alone writes and speaks.
     say: is given the messages on the way, one sentence at a time.
     """
-    out = Path(out)
-    engine = engine or make_engine()
+    out, engine, world = Path(out), engine or make_engine(), world or World()
+    say = say if world.writes else _silent
     keep_freed_memory()
     config.require_training(where=str(out) if resume else config.recipe or "The configuration")
+    if init is not None:
+        config = config.model_copy(update={"init": str(init)})
     with contextlib.ExitStack() as held:
         if resume:
-            began = check_resumed(config, out)
-            held.enter_context(locked(out))
+            began, config = check_resumed(config, out)
+            if world.writes:
+                held.enter_context(locked(out))
             task, initial = open_task(config, out), None
         else:
-            refuse_to_overwrite(out)
-            config, task, initial = _new_task(config, init)
+            if world.writes:  # another rank may come here when rank 0 has created it already
+                refuse_to_overwrite(out)
+            config, task, initial = _new_task(config)
         task.check_data()
         for sentence in task.warnings():
             say(sentence)
@@ -64,34 +72,41 @@ def train(
         if initial is not None:
             initial.copy_to(model, task, say=say)
         model = model.to(engine.device)
-        loop = _loop(config, task, model, engine)
+        loop = _loop(config, task, model, engine, world)
         checkpoints = _checkpoints(config, task, model, out)
-        groups = describe_groups(model, config.training.lr_scales)
-        if groups is not None:
-            say(groups)
-        if config.training.shares > 1 and not engine.shares_out:
-            say(
-                f"train.shares={config.training.shares} is for a CPU without --compile: batches "
-                f"stay whole here, and dropout samples other numbers than it would there."
-            )
+        _describe(config, model, engine, say)
         loop.probe()  # before anything is written
         if resume:
             restore(loop, checkpoints, say)
             warn_of_schedule(began, config, say)
-            write_text(out / "config.yaml", configuration.dump(config))
-            drop_metrics_after(out, loop.progress.step)
-        else:
+            world.wait()  # all have read the run: from here on it changes
+            if world.writes:
+                write_text(out / "config.yaml", configuration.dump(config))
+                drop_metrics_after(out, loop.progress.step)
+        elif world.writes:
             create(out, config, task, loop=loop, checkpoints=checkpoints)
             held.enter_context(locked(out))
         return _run_loop(Run(out, config, task, model, engine), loop, checkpoints), loop.stop
 
 
-def _new_task(
-    config: Config, init: str | Path | None
-) -> tuple[Config, Task, InitialWeights | None]:
+def _silent(sentence: str) -> None:
+    """Say nothing: rank 0 says it."""
+
+
+def _describe(config: Config, model: nn.Module, engine: Engine, say: Callable[[str], None]) -> None:
+    """Say which weights have learning rates of their own, and which settings do nothing here."""
+    groups = describe_groups(model, config.training.lr_scales)
+    if groups is not None:
+        say(groups)
+    if config.training.shares > 1 and not engine.shares_out:
+        say(
+            f"train.shares={config.training.shares} is for a CPU without --compile: batches "
+            f"stay whole here, and dropout samples other numbers than it would there."
+        )
+
+
+def _new_task(config: Config) -> tuple[Config, Task, InitialWeights | None]:
     """The task of a new run, with tokenizers of its own or of the run whose weights it takes."""
-    if init is not None:
-        config = config.model_copy(update={"init": str(init)})
     if not config.init:
         return config, TASKS[config.task].learn(config), None
     initial = InitialWeights.read(config.init)
@@ -110,7 +125,9 @@ def _checkpoints(config: Config, task: Task, model: nn.Module, out: Path) -> Sav
     )
 
 
-def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
+def _loop(
+    config: Config, task: Task, model: nn.Module, engine: Engine, world: World | None = None
+) -> Loop:
     """The loop that the configuration asks for, at its first step."""
     settings = config.training
     freeze(model, settings.frozen)
@@ -120,7 +137,13 @@ def _loop(config: Config, task: Task, model: nn.Module, engine: Engine) -> Loop:
     return Loop(
         model,
         task.batches(),
-        make_gradients(task.loss, engine=engine, shares=settings.shares, seed=config.seed),
+        make_gradients(
+            task.loss,
+            engine=engine,
+            shares=settings.shares,
+            seed=config.seed,
+            world=world or World(),
+        ),
         make_optimiser(
             model,
             name=settings.optimizer,
@@ -159,12 +182,13 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
     snapshots = Snapshots(
         run.path / "snapshots", settings.average, settings.average_of, run.task.identity
     )
-    folders = (run.path, checkpoints.directory, snapshots.directory)
-    for leftover in [path for folder in folders for path in folder.glob(".*.part")]:
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()  # of a killed process
+    if loop.world.writes:
+        _remove_leftovers(run.path, checkpoints.directory, snapshots.directory)
     with (
         StopOnSignal() as signals,
-        ShowProgress(steps=loop.steps, done=loop.progress.step) as shown,
+        ShowProgress(
+            steps=loop.steps, done=loop.progress.step, quiet=not loop.world.writes
+        ) as shown,
     ):
         evaluate = Evaluate(
             settings.eval_every,
@@ -182,10 +206,18 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
         loop.callbacks = [shown, signals, *average, evaluate, checkpoints]
         if settings.patience is None or loop.progress.since_best < settings.patience:
             loop.run()
+        loop.world.wait()  # till rank 0 has written the last snapshot
         if loop.stop is None or loop.stop.signal is None:
             evaluate.average_at_the_end(loop)
-    if not best.exists():
+    if loop.world.writes and not best.exists():
         save_best()  # stopped before the first evaluation: the latest is the best
+    loop.world.wait()  # till rank 0 has written the best weights
     read_weights(best, run.model, metadata=run.task.identity)
     run.model.eval()
     return run
+
+
+def _remove_leftovers(*folders: Path) -> None:
+    """Remove what a killed process was writing."""
+    for leftover in [path for folder in folders for path in folder.glob(".*.part")]:
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()

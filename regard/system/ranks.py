@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -30,3 +31,7 @@ class World:
         """Replace each tensor, in place, by its sum over all ranks."""
         if self.size > 1:
             raise NotImplementedError(f"{self.size} ranks need a World that communicates")
+
+    def wait(self) -> None:
+        """Go on only when every rank has come this far: a sum needs all of them."""
+        self.add_up([torch.zeros(1)])

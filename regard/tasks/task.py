@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import nn
 
 from regard.config import Config, Decode
@@ -15,6 +14,7 @@ from regard.data.examples import Ids
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.nn import Trace
+from regard.nn.randomness import seeded
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks.evaluation import Evaluation
@@ -119,8 +119,7 @@ class Task(ABC):
 
     def build_model(self) -> Any:
         """A new model whose weights are initialised by the seed of the configuration."""
-        with torch.random.fork_rng(devices=[]):  # whoever opens a run keeps their own randomness
-            torch.manual_seed(self.config.seed)
+        with seeded(self.config.seed):  # whoever opens a run keeps their own randomness
             return self.new_model()
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.nn.randomness import sampling_from
+from regard.nn.randomness import sampling_from, seeded
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
@@ -81,16 +81,17 @@ class WholeBatch:
 
         Batches come with names, by which they are called if something goes wrong.
         """
-        # Dropout is a function of (seed, step, rank).
-        torch.manual_seed(mixed(self.seed, step, rank=self.world.rank))
         counts = _added(batch.counts for batch in batches.values())
         sums = Sums()
-        for order, (name, batch) in enumerate(batches.items()):
-            with naming_the_batch(name):
-                own = batch.rows(self.world.rows)
-                place = Place(step, order, name)
-                sums = sums + self._add_batch(model, own, carried, counts=counts, place=place)
-        self.world.add_up(weight.grad for weight in model.parameters() if weight.grad is not None)
+        # Dropout is a function of (seed, step, rank).
+        with seeded(mixed(self.seed, step, rank=self.world.rank)):
+            for order, (name, batch) in enumerate(batches.items()):
+                with naming_the_batch(name):
+                    own = batch.rows(self.world.rows)
+                    place = Place(step, order, name)
+                    sums = sums + self._add_batch(model, own, carried, counts=counts, place=place)
+        # Ranks may be threads, which wait for each other here: none may hold the generator.
+        _add_up_gradients(model, self.world)
         return _over_ranks(sums, self.world)
 
     def _add_batch(
@@ -186,12 +187,12 @@ class SharesInThreads(WholeBatch):
 
 
 def make_gradients(
-    loss: LossFunction, *, engine: Engine, shares: int = 1, seed: int = 0
+    loss: LossFunction, *, engine: Engine, shares: int = 1, seed: int = 0, world: World
 ) -> WholeBatch:
     """Whole batches, or shares of them in threads where the engine can have several."""
     if shares > 1 and engine.shares_out:
-        return SharesInThreads(loss, engine, seed, shares=shares)
-    return WholeBatch(loss, engine, seed)
+        return SharesInThreads(loss, engine, seed, world, shares=shares)
+    return WholeBatch(loss, engine, seed, world)
 
 
 def check_finite(what: str, value: float, *, step: int, place: str) -> None:
@@ -217,6 +218,23 @@ def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
         for name, count in batch.items():
             total[name] = total.get(name, 0) + count
     return total
+
+
+def _add_up_gradients(model: nn.Module, world: World) -> None:
+    """Replace the gradient of every trained weight by its sum over all ranks.
+
+    Ranks must bring the same tensors: a weight that has no gradient on this rank counts as zero.
+    One that has none on any rank is left without: an optimiser would decay it otherwise.
+    """
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    present = torch.tensor([float(weight.grad is not None) for weight in trained])
+    for weight in trained:
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+    world.add_up([*(weight.grad for weight in trained if weight.grad is not None), present])
+    for weight, ranks in zip(trained, present.tolist(), strict=True):
+        if not ranks:
+            weight.grad = None
 
 
 def _over_ranks(sums: Sums, world: World) -> Sums:

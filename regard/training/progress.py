@@ -21,10 +21,13 @@ class _Screen(Console):
 
 
 class ShowProgress:
-    """Losses, accuracies, learning rate, tokens per second and time left, while a loop runs."""
+    """Losses, accuracies, learning rate, tokens per second and time left, while a loop runs.
 
-    def __init__(self, *, steps: int, done: int = 0) -> None:
-        self._console = _Screen(stderr=True, highlight=False)
+    quiet: show nothing, as on ranks that do not write.
+    """
+
+    def __init__(self, *, steps: int, done: int = 0, quiet: bool = False) -> None:
+        self._console = _Screen(stderr=True, highlight=False, quiet=quiet)
         self._steps = steps
         self._bar: Progress | None = None
         self._began = self._last = time.monotonic()
@@ -32,7 +35,7 @@ class ShowProgress:
         self._tokens = 0
         self._tokens_began = (0, self._began)
         self._speed = 0.0
-        if sys.stderr is not None and sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty() and not quiet:
             self._bar = Progress(
                 TextColumn("[bold]{task.completed:.0f}/{task.total:.0f}"),
                 BarColumn(bar_width=None),

@@ -8,6 +8,7 @@ import torch
 import regard
 from regard import config
 from regard.runs.directory import read_config
+from regard.runs.initial_weights import InitialWeights
 from regard.runs.trainer import train
 from regard.system.errors import UserError
 from regard.system.tensors import read_tensors
@@ -131,3 +132,31 @@ def test_another_run_to_begin_with_is_refused_on_resume(tiny_run, tmp_path: Path
     train(config.load("sort", FEW), tmp_path / "run")
     with pytest.raises(UserError, match="was started with another init"):
         train(config.load("sort", [*FEW, f"init={tiny_run}"]), tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("named_again", [True, False])
+def test_a_run_with_initial_weights_resumes_by_the_configuration_it_was_trained_with(
+    tiny_run: Path, tmp_path: Path, named_again: bool
+) -> None:
+    # Not the tokenizer settings of the other run, which come with its weights.
+    resolved = config.load("sort", [*FEW, "tokenizer.lowercase=true"])
+    train(resolved, tmp_path / "run", init=tiny_run)
+    assert not read_config(tmp_path / "run").tokenizer.lowercase
+    longer = config.override(resolved, ["train.steps=4"], where="")
+    train(longer, tmp_path / "run", resume=True, init=tiny_run if named_again else None)
+    assert read_config(tmp_path / "run").init == str(tiny_run)
+    assert (tmp_path / "run/checkpoints/step-4").is_dir()
+
+
+def test_an_argument_init_that_the_run_did_not_have_is_refused_on_resume(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    train(config.load("sort", FEW), tmp_path / "run")
+    with pytest.raises(UserError, match="was started with another init"):
+        train(config.load("sort", FEW), tmp_path / "run", resume=True, init=tiny_run)
+
+
+@pytest.mark.parametrize("parts", ["", "encoder,", " "])
+def test_an_empty_part_is_refused(tiny_run: Path, parts: str) -> None:
+    with pytest.raises(UserError, match="init: a part is missing after the colon"):
+        InitialWeights.read(f"{tiny_run}:{parts}")
