@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from regard.data.batches import collate, source_batch
-from regard.data.tokenizer import NEVER_GENERATED, PADDING, Tokenizer
+from regard.data.tokenizer import PADDING, Tokenizer
 from regard.models import AttentionSeq2Seq, Transformer
 from regard.pretrained.ctranslate2 import export
 from regard.system.errors import UserError
@@ -73,7 +73,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
             max_new_tokens=LONGEST + 1,
             beam=beam,
             alpha=0.0,
-            never=NEVER_GENERATED,
+            never=tokenizer.never_generated,
         )
         theirs = engine.translate_batch(
             [tokenizer.tokens(row) for row in rows],
