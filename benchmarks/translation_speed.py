@@ -54,7 +54,7 @@ def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
         found = [""] * len(ids)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]
-            source = source_batch([ids[row] for row in rows]).tokens
+            source = source_batch([ids[row] for row in rows], run.tokenizer.special).tokens
             with torch.inference_mode():
                 written = theirs.generate(source, attention_mask=(source != PADDING).long())
             for row, tokens in zip(rows, written.tolist(), strict=True):

@@ -84,9 +84,10 @@ class Tokenizer:
         self.library_json, stored = _parted(text)
         self._backend = tokenizers.Tokenizer.from_str(self.library_json)
         in_file = stored or _special_in(self._backend)
-        if special is None and in_file is None:
+        chosen = special or in_file
+        if chosen is None:
             raise ValueError("it has no </s>, and no other id is given for the end of a text")
-        self.special: SpecialIds = special or in_file
+        self.special = chosen
         self.json = text if self.special == in_file else _joined(self.library_json, self.special)
         self.hash = hashlib.sha256(self.json.encode()).hexdigest()
         for token in self.special.all:
@@ -171,7 +172,7 @@ class Tokenizer:
         if self.unknown is not None:
             return [self.unknown]
         characters = self._backend.encode_batch(
-            list(self._backend.id_to_token(token)), add_special_tokens=False
+            list(self._backend.id_to_token(token) or ""), add_special_tokens=False
         )
         return [part for row in characters for part in row.ids if part not in self._forbidden]
 

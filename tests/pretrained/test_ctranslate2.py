@@ -69,7 +69,7 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     for beam in (1, 5):
         found = by_beam(
             model,
-            source_batch(rows).tokens,
+            source_batch(rows, tokenizer.special).tokens,
             max_new_tokens=LONGEST + 1,
             beam=beam,
             alpha=0.0,

@@ -59,7 +59,7 @@ class Together(World):
 
 
 def loss(model: nn.Module, batch, carried: dict) -> Sums:
-    return token_sums(model(batch.target_in), batch.target_out, tokens=batch.tokens)
+    return token_sums(model(batch.target_in), batch.target_out, tokens=batch.tokens, padding=0)
 
 
 def updated(model: nn.Module, world: World) -> Loop:
