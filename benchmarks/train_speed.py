@@ -26,6 +26,7 @@ from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, t
 from regard import config
 from regard.data.batches import Batch, BatchStream, collate
 from regard.data.examples import InMemory
+from regard.data.tokenizer import PADDING
 from regard.models import Transformer
 from regard.system.engine import Engine
 from regard.system.memory import keep_freed_memory
@@ -181,7 +182,9 @@ def regard_loop(width: int, engine: Engine, *, shares: int = 1) -> tuple[Loop, n
     def loss(model: Callable[..., Tensor], batch: Batch, carried: Carried) -> Sums:
         lengths = batch.source_lengths
         scores = model(batch.source, batch.target_in, source_lengths=lengths)
-        return token_sums(scores, batch.target_out, tokens=batch.tokens, smoothing=SMOOTHING)
+        return token_sums(
+            scores, batch.target_out, tokens=batch.tokens, smoothing=SMOOTHING, padding=PADDING
+        )
 
     optimiser = make_optimiser(model, name="adam", lr=1e-4)
     # The benchmark hands its batches to the loop itself.

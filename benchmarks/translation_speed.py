@@ -24,7 +24,7 @@ import torch
 from benchmarks.hugging_face import as_hugging_face
 from benchmarks.interleave import Contestant, print_table, ratio, serve, take_turns
 from regard.data.batches import source_batch
-from regard.data.tokenizer import END, NEVER_GENERATED, PADDING, START
+from regard.data.tokenizer import END, PADDING, START
 from regard.metrics.bleu import bleu
 from regard.metrics.translation import translation_metrics, words_of
 from regard.models import Transformer
@@ -43,7 +43,7 @@ def regard(run: Run, beam: int, penalty: float) -> Engine:
 
 def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
     assert isinstance(run.model, Transformer)
-    theirs = as_hugging_face(run.model, never=NEVER_GENERATED, longest=256)
+    theirs = as_hugging_face(run.model, never=run.tokenizer.never_generated, longest=256)
     theirs.generation_config.update(
         num_beams=beam, length_penalty=penalty, max_new_tokens=LONGEST, max_length=None
     )
@@ -54,7 +54,7 @@ def hugging_face(run: Run, beam: int, penalty: float) -> Engine:
         outputs = [""] * len(ids)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]
-            source = source_batch([ids[row] for row in rows]).tokens
+            source = source_batch([ids[row] for row in rows], run.tokenizer.special).tokens
             with torch.inference_mode():
                 generated = theirs.generate(source, attention_mask=(source != PADDING).long())
             for row, tokens in zip(rows, generated.tolist(), strict=True):

@@ -115,7 +115,7 @@ def collate(
     )
 
 
-def source_batch(sources: Sequence[Ids], ids: SpecialIds = OURS) -> Padded:
+def source_batch(sources: Sequence[Ids], ids: SpecialIds) -> Padded:
     """Sources as the encoder reads them: `x </s>`."""
     return padded([[*source, ids.end] for source in sources], ids)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.batches import TARGETS
 from regard.data.lines import read_text
 from regard.data.source import Source
-from regard.data.tokenizer import OURS, SpecialIds
+from regard.data.tokenizer import SpecialIds
 from regard.system.errors import UserError
 
 
@@ -85,7 +85,7 @@ class TextStream:
         *,
         rows: int,
         length: int,
-        ids: SpecialIds = OURS,
+        ids: SpecialIds,
     ) -> None:
         self._text = text
         self._ids = ids

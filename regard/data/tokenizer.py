@@ -1,8 +1,10 @@
 """Text to token ids and back, through the `tokenizers` library."""
 
 import hashlib
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import tokenizers
 
@@ -10,6 +12,9 @@ from regard.data.vocabularies import SPECIAL, UNKNOWN_TOKEN, Kind, Normalize, le
 
 PADDING, START, END, UNKNOWN = range(4)
 """The special ids that our own tokenizers are made with; a run takes them from its tokenizer."""
+
+SPECIAL_KEY = "special_ids"
+"""The key in a run's tokenizer file for special ids that the library's file does not tell."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,12 @@ class SpecialIds:
     """Pads short rows of a batch; None: any id may, since lengths say which tokens are real."""
     unknown: int | None = None
     """Stands for text that is not in the vocabulary."""
+
+    def __post_init__(self) -> None:
+        if self.end in (self.padding, self.unknown):
+            raise ValueError(
+                f"id {self.end} ends a text, and cannot be padding or unknown as well; leave it out"
+            )
 
     @property
     def all(self) -> frozenset[int]:
@@ -59,23 +70,33 @@ class SpecialIds:
 OURS = SpecialIds(padding=PADDING, start=START, end=END, unknown=UNKNOWN)
 """The special ids of the tokenizers that Regard learns."""
 
-NEVER_GENERATED = OURS.never_generated
-
 
 class Tokenizer:
     """Text to token ids and back, with the special ids of its vocabulary.
 
-    special: which ids those are; if not given, the ids that the file has for `<pad>`, `<s>`,
-    `</s>` and `<unk>`.
+    special: which ids those are; if not given, those that the text stores (`special_ids`), or else
+    the ids that it has for `<pad>`, `<s>`, `</s>` and `<unk>`.
+
+    json: what a run stores, special ids included. library_json: what the library can read.
     """
 
     def __init__(self, text: str, special: SpecialIds | None = None) -> None:
-        self._backend = tokenizers.Tokenizer.from_str(text)
-        self.json = text
-        self.hash = hashlib.sha256(text.encode()).hexdigest()
-        self.special = special or _special_in(self._backend)
+        self.library_json, stored = _parted(text)
+        self._backend = tokenizers.Tokenizer.from_str(self.library_json)
+        in_file = stored or _special_in(self._backend)
+        chosen = special or in_file
+        if chosen is None:
+            raise ValueError("it has no </s>, and no other id is given for the end of a text")
+        self.special = chosen
+        self.json = text if self.special == in_file else _joined(self.library_json, self.special)
+        self.hash = hashlib.sha256(self.json.encode()).hexdigest()
+        for token in self.special.all:
+            if self._backend.id_to_token(token) is None:
+                raise ValueError(f"its special id {token} is not one of its {len(self)} tokens")
         # No text is encoded to these, even if it contains "</s>", which would end it.
         self._forbidden = self.special.all - {self.special.unknown}
+        # Without an unknown token to put there, "<|endoftext|>" in a text is read as plain text.
+        self._backend.encode_special_tokens = self.unknown is None
 
     @classmethod
     def train(
@@ -137,10 +158,23 @@ class Tokenizer:
         return [self._plain(row.ids) for row in rows]
 
     def _plain(self, ids: list[int]) -> list[int]:
-        """The ids, with `<unk>` in place of special tokens that the text contains."""
-        if self.unknown is None or self._forbidden.isdisjoint(ids):
+        """The ids, with `<unk>` in place of special tokens that the text contains.
+
+        Without `<unk>`, the characters of such a token take its place.
+        """
+        if self._forbidden.isdisjoint(ids):
             return ids
-        return [self.unknown if token in self._forbidden else token for token in ids]
+        plain = {token: self._spelled(token) for token in self._forbidden.intersection(ids)}
+        return [part for token in ids for part in plain.get(token, [token])]
+
+    def _spelled(self, token: int) -> list[int]:
+        """The ids of a special token's characters, or `<unk>` if there is one."""
+        if self.unknown is not None:
+            return [self.unknown]
+        characters = self._backend.encode_batch(
+            list(self._backend.id_to_token(token) or ""), add_special_tokens=False
+        )
+        return [part for row in characters for part in row.ids if part not in self._forbidden]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The tokens of these ids, special ones included."""
@@ -178,9 +212,27 @@ class Tokenizer:
         return " ".join(sorted(known)[:most]) + (" …" if len(known) > most else "")
 
 
-def _special_in(backend: tokenizers.Tokenizer) -> SpecialIds:
-    """The ids of `<pad>`, `<s>`, `</s>` and `<unk>` in a vocabulary."""
+def _special_in(backend: tokenizers.Tokenizer) -> SpecialIds | None:
+    """The ids of `<pad>`, `<s>`, `</s>` and `<unk>` in a vocabulary; None if it has no `</s>`."""
     padding, start, end, unknown = (backend.token_to_id(token) for token in SPECIAL)
     if end is None:
-        raise ValueError("it has no </s>, and no other id is given for the end of a text")
+        return None
     return SpecialIds(padding=padding, start=start, end=end, unknown=unknown)
+
+
+def _parted(text: str) -> tuple[str, SpecialIds | None]:
+    """A run's tokenizer file as the library's, which refuses other keys, and the special ids."""
+    content = json.loads(text)
+    if not isinstance(content, dict) or SPECIAL_KEY not in content:
+        return text, None
+    ids = content.pop(SPECIAL_KEY)
+    return _dumped(content), SpecialIds(**ids)
+
+
+def _joined(text: str, special: SpecialIds) -> str:
+    """A run's tokenizer file: the library's, with the special ids."""
+    return _dumped({SPECIAL_KEY: asdict(special), **json.loads(text)})
+
+
+def _dumped(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2)

@@ -63,7 +63,7 @@ def export(
     folder.mkdir(parents=True)
     spec.save(str(folder))
     for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
-        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
+        (folder / f"{name}_tokenizer.json").write_text(tokenizer.library_json, encoding="utf-8")
 
 
 def _refuse_unsupported(block: Block, embedding: Embedding) -> None:

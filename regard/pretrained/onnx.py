@@ -13,15 +13,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.export import Dim
 
-from regard.data.tokenizer import END, NEVER_GENERATED, PADDING, START, Tokenizer
+from regard.data.tokenizer import SpecialIds, Tokenizer
 from regard.models import Transformer
 from regard.models.transformer import TransformerState
 from regard.nn import KVCache, LayerCache, LearnedPositions
 from regard.system.errors import UserError
 from regard.system.optional import needed
 
-EXAMPLE = [[END, END, END], [END, END, PADDING]]
-"""A batch to trace the graphs with; its tokens do not matter."""
+EXAMPLE_LENGTH = 3
+"""The length of the batch that the graphs are traced with."""
 
 MOST_BYTES_IN_GRAPH = 2**30
 """More bytes of weights are stored in a separate file: the file of a graph can hold 2 GB."""
@@ -57,21 +57,31 @@ class _Joined(KVCache):
 
 
 class Encode(nn.Module):
-    """source (B S) → keys and values of its encoding (N B H S K, N layers), mask (B 1 1 S)."""
+    """source (B S) → keys and values of its encoding (N B H S K, N layers), mask (B 1 1 S).
 
-    def __init__(self, model: Transformer, *, padding: int = PADDING) -> None:
+    A source is `x </s>`, and padding after it. Where the vocabulary has no padding, whose id would
+    be that of a token, a source is real up to its first `</s>`.
+    """
+
+    def __init__(self, model: Transformer, special: SpecialIds) -> None:
         super().__init__()
         self.model = model
-        self.padding = padding
+        self.special = special
 
     def forward(
         self, source: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "N B H S K"], Float[Tensor, "N B H S K"], Bool[Tensor, "B 1 1 S"]]:
-        lengths = (source != self.padding).sum(dim=1)
-        memory, mask = self.model.encode(source, lengths)
+        memory, mask = self.model.encode(source, self.lengths(source))
         assert mask is not None
         caches = self.model.decoder.new_caches(memory)
         return *_stacked([_memory(cache) for cache in caches]), mask
+
+    def lengths(self, source: Int[Tensor, "B S"]) -> Int[Tensor, "B"]:
+        """How many tokens of each row are real."""
+        if self.special.padding is not None:
+            return (source != self.special.padding).sum(dim=1)
+        ends = (source == self.special.end).long()
+        return (ends.cumsum(dim=1) - ends == 0).sum(dim=1)  # no end before it
 
 
 class Step(nn.Module):
@@ -142,17 +152,18 @@ def export(
     positions = model.target_embedding.positions
     if isinstance(positions, LearnedPositions):
         longest = min(longest, positions.weight.size(0))
-    if longest < len(EXAMPLE[0]):
-        raise UserError(f"--to onnx needs {len(EXAMPLE[0])} positions, and this run has {longest}.")
+    if longest < EXAMPLE_LENGTH:
+        raise UserError(f"--to onnx needs {EXAMPLE_LENGTH} positions, and this run has {longest}.")
     folder.mkdir(parents=True)
     batch, length, past = Dim("batch"), Dim("length", max=longest), Dim("past", max=longest - 1)
-    source = torch.tensor(EXAMPLE)
-    memory = Encode(model)(source)
+    source_ids, target_ids = (tokenizer.special for tokenizer in tokenizers)
+    encode, source = Encode(model, source_ids), torch.full((2, EXAMPLE_LENGTH), source_ids.end)
+    memory = encode(source)
     # A past of two tokens for the example; as one tensor, both inputs would become one.
     past_keys, past_values = (part[:, :, :, :2].clone() for part in memory[:2])
     _write(
         folder / "encoder.onnx",
-        Encode(model),
+        encode,
         inputs=(source,),
         names=ENCODER,
         shapes=({0: batch, 1: length},),
@@ -161,7 +172,7 @@ def export(
     _write(
         folder / "step.onnx",
         Step(model),
-        inputs=(torch.tensor([START, START]), past_keys, past_values, *memory),
+        inputs=(torch.full((2,), target_ids.first), past_keys, past_values, *memory),
         names=STEP,
         shapes=(
             {0: batch},
@@ -172,13 +183,15 @@ def export(
             {0: batch, 3: length},
         ),
     )
-    description = json.dumps(_description(model, longest=longest), indent=2)
-    (folder / "model.json").write_text(description, encoding="utf-8")
+    description = _description(model, source_ids, target_ids, longest=longest)
+    (folder / "model.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
     for name, tokenizer in zip(("source", "target"), tokenizers, strict=True):
-        (folder / f"{name}_tokenizer.json").write_text(tokenizer.json, encoding="utf-8")
+        (folder / f"{name}_tokenizer.json").write_text(tokenizer.library_json, encoding="utf-8")
 
 
-def _description(model: Transformer, *, longest: int) -> dict[str, Any]:
+def _description(
+    model: Transformer, source_ids: SpecialIds, target_ids: SpecialIds, *, longest: int
+) -> dict[str, Any]:
     """What model.json says: names of inputs and outputs, sizes, and special ids."""
     attention = model.decoder.layers[0].self_attention
     return {
@@ -188,10 +201,11 @@ def _description(model: Transformer, *, longest: int) -> dict[str, Any]:
         "heads": attention.n_kv_heads,
         "head_width": attention.d_head,
         "longest": longest,
-        "padding": PADDING,
-        "start": START,
-        "end": END,
-        "never_generated": list(NEVER_GENERATED),
+        "padding": source_ids.filler,
+        "source_end": source_ids.end,
+        "start": target_ids.first,
+        "end": target_ids.end,
+        "never_generated": list(target_ids.never_generated),
     }
 
 

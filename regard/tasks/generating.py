@@ -16,6 +16,7 @@ from regard.decoding import Hypothesis, Stepper, collect, search
 from regard.system.engine import Engine
 from regard.system.memory import naming_the_batch
 from regard.system.threads import side_by_side
+from regard.tasks.request import Counts
 
 listener: ContextVar[Callable[[int, int], None] | None] = ContextVar("listener", default=None)
 """Called whenever a batch is done, with its number of lines and the number of all lines."""
@@ -31,18 +32,20 @@ Begin = Callable[[Sequence[Ids]], tuple[Any, Int[Tensor, "B"]]]
 """Lines, as token ids -> the state that a search begins from, and the first token of each row."""
 
 
-def after_source(model: Stepper, device: torch.device, *, start: int, end: int) -> Begin:
+def after_source(
+    model: Stepper, device: torch.device, *, start: int, end: int, padding: int
+) -> Begin:
     """An encoder-decoder reads `source </s>`; its output begins after `<s>`."""
 
     def begin(sources: Sequence[Ids]) -> tuple[Any, Int[Tensor, "B"]]:
         rows = [[*source, end] for source in sources]
-        state = model.start(pad(rows).to(device), _lengths(rows, device))
+        state = model.start(pad(rows, padding=padding).to(device), _lengths(rows, device))
         return state, torch.full((len(rows),), start, device=device)
 
     return begin
 
 
-def after_prompt(model: Stepper, device: torch.device, *, start: int) -> Begin:
+def after_prompt(model: Stepper, device: torch.device, *, start: int, padding: int) -> Begin:
     """A language model reads `start prompt` but its last token, which is the first of the search.
 
     start: what stands before the first token of a text, so that an empty prompt has a last token.
@@ -51,7 +54,7 @@ def after_prompt(model: Stepper, device: torch.device, *, start: int) -> Begin:
     def begin(prompts: Sequence[Ids]) -> tuple[Any, Int[Tensor, "B"]]:
         rows = [[start, *prompt] for prompt in prompts]
         read = [row[:-1] for row in rows]
-        state = model.start(pad(read).to(device), _lengths(read, device))
+        state = model.start(pad(read, padding=padding).to(device), _lengths(read, device))
         return state, torch.tensor([row[-1] for row in rows], device=device)
 
     return begin
@@ -116,3 +119,8 @@ def generate(
             if on_batch is not None:
                 on_batch(len(rows), len(sources))
     return outputs
+
+
+def count_generated(outputs: Sequence[Sequence[Hypothesis]]) -> Counts:
+    """How many outputs were generated, and how many of them were cut."""
+    return Counts(outputs=len(outputs), cut=sum(not best.finished for best, *_ in outputs))

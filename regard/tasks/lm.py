@@ -20,7 +20,7 @@ from regard.models.build import recurrent_language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.generating import after_prompt, generate
+from regard.tasks.generating import after_prompt, count_generated, generate
 from regard.tasks.prediction import GeneratedText, Prediction
 from regard.tasks.request import Answer, Request, read_lines, unknown_refusal, unknown_warning
 from regard.tasks.task import Task, VerifyInputs
@@ -176,7 +176,12 @@ class LanguageModelling(Task):
         generated = generate(
             model,
             prompts,
-            after_prompt(model, engine.device, start=self.tokenizer.end),
+            after_prompt(
+                model,
+                engine.device,
+                start=self.tokenizer.end,
+                padding=self.tokenizer.special.filler,
+            ),
             request.decode,
             engine,
             end=self.tokenizer.end,
@@ -191,7 +196,7 @@ class LanguageModelling(Task):
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
             )
-        return Answer(predictions, read.counts, read.refusals)
+        return Answer(predictions, read.counts + count_generated(generated), read.refusals)
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         return unknown_refusal(self.tokenizer, line, ids)

@@ -21,12 +21,13 @@ from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.tasks.alignment import WordAlignment
 from regard.tasks.evaluation import Evaluation
+from regard.tasks.generating import count_generated
 from regard.tasks.output_metrics import measure, needed, signatures_of
 from regard.tasks.pair_task import PairTask, Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, count_read, read_lines
 from regard.tasks.task import VerifyInputs
-from regard.tasks.translator import Translation, Translator, count_generated
+from regard.tasks.translator import Translation, Translator
 from regard.training.gradients import Carried
 from regard.training.loss import Sums, count_correct, token_sums
 from regard.training.r_drop import r_drop

@@ -16,7 +16,7 @@ from regard.system.errors import UserError
 from regard.tasks.alignment import WordAlignment, align_all, words_or_characters
 from regard.tasks.generating import after_source, generate
 from regard.tasks.prediction import GeneratedText
-from regard.tasks.request import Counts, unknown_refusal
+from regard.tasks.request import unknown_refusal
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,11 @@ class Translator:
                 f"positions that this model learned."
             )
         start, end = self.target.special.first, self.source.end
+        padding = self.source.special.filler
         return generate(
             model,
             sources,
-            after_source(model, engine.device, start=start, end=end),
+            after_source(model, engine.device, start=start, end=end, padding=padding),
             decode,
             engine,
             end=self.target.end,
@@ -106,8 +107,3 @@ class Translator:
             source_words=lambda ids: cut_source(self.source.decode(ids)),
             output_words=lambda ids: cut_output(self.target.decode(ids)),
         )
-
-
-def count_generated(outputs: Sequence[Sequence[Hypothesis]]) -> Counts:
-    """How many outputs were generated, and how many of them were cut."""
-    return Counts(outputs=len(outputs), cut=sum(not best.finished for best, *_ in outputs))

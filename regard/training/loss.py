@@ -141,8 +141,8 @@ def token_sums(
     targets: Int[Tensor, "B T"],
     *,
     tokens: int,
+    padding: int,
     smoothing: float = 0.0,
-    padding: int = PADDING,
 ) -> Sums:
     """Loss, count and right answers of one batch with a single loss."""
     correct = count_correct(logits, targets, padding=padding)
@@ -152,7 +152,7 @@ def token_sums(
 
 @torch.no_grad()
 def count_correct(
-    logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"], *, padding: int = PADDING
+    logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"], *, padding: int
 ) -> Int[Tensor, ""]:
     """How many targets, padding aside, have the highest logit."""
     return (_best_is(logits, targets) & (targets != padding)).sum()

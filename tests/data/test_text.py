@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from regard.config import Data
 from regard.data.text import TextSource, TextStream
-from regard.data.tokenizer import END
+from regard.data.tokenizer import END, OURS
 from regard.system.errors import UserError
 
 
 @given(size=st.integers(1, 60), rows=st.integers(1, 7), length=st.integers(1, 9))
 def test_every_token_is_a_target_once_after_the_one_before_it(size, rows, length) -> None:
     text = np.arange(4, 4 + size)
-    stream = TextStream(lambda: text, rows=rows, length=length)
+    stream = TextStream(lambda: text, rows=rows, length=length, ids=OURS)
     batches = list(stream.epoch(0))
     assert len(batches) == stream.count(0)
     assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)

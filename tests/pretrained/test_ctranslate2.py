@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from regard.data.batches import collate, source_batch
-from regard.data.tokenizer import NEVER_GENERATED, PADDING, Tokenizer
+from regard.data.tokenizer import PADDING, Tokenizer
 from regard.models import AttentionSeq2Seq, Transformer
 from regard.pretrained.ctranslate2 import export
 from regard.system.errors import UserError
@@ -69,11 +69,11 @@ def test_beam_1_and_beam_5_write_the_same(tmp_path: Path, options) -> None:
     for beam in (1, 5):
         outputs = by_beam(
             model,
-            source_batch(rows).tokens,
+            source_batch(rows, tokenizer.special).tokens,
             max_new_tokens=LONGEST + 1,
             beam=beam,
             alpha=0.0,
-            never=NEVER_GENERATED,
+            never=tokenizer.never_generated,
         )
         theirs = engine.translate_batch(
             [tokenizer.tokens(row) for row in rows],

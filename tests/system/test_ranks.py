@@ -75,7 +75,7 @@ def on_two_ranks(work: Callable[[World], Result]) -> list[Result]:
 
 
 def loss(model: nn.Module, batch, carried: dict) -> Sums:
-    return token_sums(model(batch.target_in), batch.target_out, tokens=batch.tokens)
+    return token_sums(model(batch.target_in), batch.target_out, tokens=batch.tokens, padding=0)
 
 
 def updated(model: nn.Module, world: World) -> Loop:

@@ -7,11 +7,12 @@ import torch
 from safetensors.torch import load_file
 
 from regard import config
+from regard.config import Decode
 from regard.data.batches import TARGETS
 from regard.runs import run
 from regard.runs.trainer import train
 from regard.system.errors import UserError
-from regard.tasks import LanguageModelling
+from regard.tasks import LanguageModelling, Request
 from regard.verify import run_checks
 from tests.command import refused
 
@@ -35,6 +36,16 @@ def settings(tmp_path: Path):
         return config.load(str(tmp_path / "lm.yaml"), [f"data.directory={tmp_path}", *more])
 
     return load
+
+
+def test_outputs_that_are_cut_are_counted(settings) -> None:
+    task = LanguageModelling.learn(settings())
+    request = Request(["the", "the cat", ""], Decode(max_new_tokens=1))
+    engine = run.make_engine(device="cpu")
+    answer = task.predict(task.build_model().eval(), request, engine=engine)
+    finished = [prediction.finished[0] for prediction in answer.predictions]
+    assert (answer.counts.outputs, answer.counts.cut) == (3, finished.count(False))
+    assert answer.counts.cut > 0
 
 
 def test_it_learns_a_text_and_writes_it_on(settings, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Special ids belong to the tokenizer: where they stand in the vocabulary changes nothing."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from torch import nn
 from regard import config
 from regard.config import Decode
 from regard.data.tokenizer import SpecialIds, Tokenizer
-from regard.runs.run import make_engine
+from regard.runs.run import load, make_engine
+from regard.runs.trainer import train
 from regard.tasks import Classify, LanguageModelling, Request, Task, Translate
 
 ENGINE = make_engine(device="cpu")
@@ -97,6 +99,86 @@ def test_special_ids_are_read_from_the_file_or_given() -> None:
     assert (alone.padding, alone.start, alone.unknown) == (None, None, None)
     assert alone.never_generated == ()
     assert alone.special.first == 2
+
+
+def test_special_ids_that_are_given_are_stored_with_the_tokenizer() -> None:
+    plain = Tokenizer.train(["a b é"], vocab_size=9)
+    given = Tokenizer(plain.json, SpecialIds(end=2))
+    again = Tokenizer.read({"tokenizer.json": given.json}, "tokenizer.json")
+    assert again.special == SpecialIds(end=2)
+    assert (again.json, again.hash) == (given.json, given.hash)
+    assert again.encode(["a é b"]) == plain.encode(["a é b"])
+    assert given.hash != plain.hash
+    json.loads(given.library_json)
+    assert "special_ids" not in given.library_json
+    assert Tokenizer(given.json, SpecialIds(end=4)).special == SpecialIds(end=4)
+
+
+def test_a_tokenizer_with_its_own_special_ids_is_stored_as_it_is() -> None:
+    plain = Tokenizer.train(["a b"], vocab_size=9)
+    assert Tokenizer(plain.json, plain.special).json == plain.json == plain.library_json
+
+
+@pytest.mark.parametrize(
+    "stored", ['{"end": 99}', '{"start": 1}', '{"end": "2"}', "[2]", '{"x": 1}']
+)
+def test_wrong_special_ids_in_a_file_are_refused(stored: str) -> None:
+    content = json.loads(Tokenizer.train(["a b"], vocab_size=9).json)
+    text = json.dumps(content | {"special_ids": json.loads(stored)})
+    with pytest.raises(ValueError, match="is not a tokenizer"):
+        Tokenizer.read({"x.json": text}, "x.json")
+
+
+@pytest.mark.parametrize("other", ["padding", "unknown"])
+def test_an_end_that_is_also_padding_or_unknown_is_refused(other: str) -> None:
+    with pytest.raises(ValueError, match="id 2 ends a text"):
+        SpecialIds(end=2, **{other: 2})
+
+
+def test_without_an_unknown_token_no_text_is_encoded_to_the_end() -> None:
+    """As GPT-2: bytes, and `<|endoftext|>`, which the library looks for in every text."""
+    content = json.loads(Tokenizer.train(["hello world"] * 3, vocab_size=300, kind="bytes").json)
+    end = max(content["model"]["vocab"].values()) + 1
+    token = {"id": end, "content": "<|endoftext|>", "special": True}
+    token |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    text = "hello<|endoftext|>world"
+    for special in (True, False):  # of the library's own kinds of added tokens
+        added = [token | {"special": special}]
+        tokenizer = Tokenizer(json.dumps(content | {"added_tokens": added}), SpecialIds(end=end))
+        (ids,) = tokenizer.encode([text])
+        assert end not in ids
+        assert tokenizer.decode(ids) == text
+        assert tokenizer.decode([*ids, end]) == text
+
+
+def test_without_an_unknown_token_a_word_that_is_the_end_is_spelled() -> None:
+    tokenizer = Tokenizer.train(["a b < / s >"], vocab_size=20)
+    bare = Tokenizer(tokenizer.json, SpecialIds(end=2))
+    (ids,) = bare.encode(["a </s> b"])
+    assert bare.tokens(ids) == ["a", "<", "/", "s", ">", "b"]
+
+
+@pytest.mark.parametrize("name", ["transformer", "classify", "lm"])
+def test_a_run_with_special_ids_that_were_given_reopens_and_predicts_the_same(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = Tokenizer.train
+    given = SpecialIds(end=2) if name != "classify" else SpecialIds(end=2, unknown=3)
+    monkeypatch.setattr(
+        Tokenizer, "train", lambda *texts, **keys: Tokenizer(learned(*texts, **keys).json, given)
+    )
+    recipe, settings = TASKS[name]
+    steps = ["train.steps=4", "train.eval_every=4", "train.save_every=2"]
+    configuration = config.load(recipe, [*SMALL, *QUIET, *settings, *steps])
+    run, _ = train(configuration, tmp_path / "run")
+    monkeypatch.undo()
+    again = load(tmp_path / "run")
+    assert again.tokenizer.special == given
+    assert "special_ids" in (tmp_path / "run" / "tokenizer.json").read_text()
+    lines = ["3 1 2", "0 9"]
+    options = {} if name == "classify" else {"max_new_tokens": 5}
+    assert run.predict(lines, **options) == again.predict(lines, **options)
+    train(configuration, tmp_path / "run", resume=True)
 
 
 def test_a_vocabulary_without_an_end_is_refused() -> None:
