@@ -54,14 +54,15 @@ def attention_mask(
     query is the last position: causality hides nothing from it.
     """
     check_mask(mask)
-    if is_causal and (queries > 1 or window is not None):
-        causal = causal_mask(queries, keys - queries, device=device)  # T S
-        mask = causal if mask is None else mask & causal
-    if window is None:
-        return mask
-    if not is_causal or mask is None:
+    if window is not None and not is_causal:
         raise ValueError(f"window={window} looks back from each position: it needs is_causal=True")
-    return last_allowed(mask, window)
+    if not is_causal or (queries == 1 and window is None):
+        return mask
+    causal = causal_mask(queries, keys - queries, device=device)  # T S
+    if mask is not None:
+        return mask & causal if window is None else last_allowed(mask & causal, window)
+    # Where no key is hidden, a window is the causal mask without its lower triangle.
+    return causal if window is None else causal.triu(keys - queries - window + 1)
 
 
 def check_mask(mask: Tensor | None) -> None:
