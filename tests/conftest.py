@@ -54,6 +54,11 @@ def _seeded() -> None:
     torch.manual_seed(0)
 
 
+def without_pictures(run: object) -> list[Path]:
+    """In place of `regard.look.draw`, where pictures are not what is tested."""
+    return []
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Torch may use two threads in this test."""
@@ -83,11 +88,21 @@ def regard(tmp_path: Path):
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path):
-    """`call("predict", run, stdin="3 1 2")` in a folder of its own."""
+def call(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+):
+    """`call("predict", run, stdin="3 1 2")` in a folder of its own.
+
+    What is trained is drawn in tests with the mark `pictures` alone: it takes longer than training.
+    """
     from regard.commands.app import main
 
     monkeypatch.chdir(tmp_path)
+    if request.node.get_closest_marker("pictures") is None:
+        monkeypatch.setattr("regard.look.draw", without_pictures)
 
     def run(*arguments: object, stdin: str | bytes = b"") -> Result:
         raw = stdin.encode() if isinstance(stdin, str) else stdin

@@ -91,7 +91,8 @@ def train(
     _say_why_it_stopped(stop)
     pictures = look.draw(run)
     tell(f"The best weights are in {place / 'model.safetensors'}.")
-    tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
+    if pictures:
+        tell(f"Look at {' and '.join(str(path) for path in pictures)}.")
 
 
 def _configuration(recipe: str, settings: list[str], place: Path, *, resume: bool) -> "Config":

@@ -255,14 +255,14 @@ class Translate(PairTask):
         ((answer,),) = self._translator.generate(model, [ids], greedy, engine)
         target = self.target_tokenizer
         output = [*answer.tokens, target.end] if answer.finished else answer.tokens
-        source, _ = source_batch([ids], self.tokenizer.special).to(engine.device)
+        source, lengths = source_batch([ids], self.tokenizer.special).to(engine.device)
         decoder_input = source.new_tensor([[target.special.first, *output[:-1]]])
         trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
         trace.tokens["target"] = target.tokens(decoder_input[0].tolist())
         trace.tokens["output"] = target.tokens(output)
         with torch.inference_mode():
-            model(source, decoder_input, trace=trace)
+            model(source, decoder_input, source_lengths=lengths, trace=trace)
         return trace
 
     def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:

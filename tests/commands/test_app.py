@@ -20,6 +20,7 @@ def test_recipes_show_expected_score_and_minutes(call) -> None:
     assert call("recipes", "--json").json["recipes"]["sort"]["expected"] == {"exact_match": 0.999}
 
 
+@pytest.mark.pictures
 def test_train_evaluate_predict_verify(call, tiny: list[str], tmp_path: Path) -> None:
     trained = call("train", "reverse", *tiny)
     assert trained.code == 0, trained.err
@@ -112,7 +113,7 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
         (["model.attention=soft"], ["model.attention='soft' is not one of none, bahdanau"]),
         (["seed.deep=3"], ["seed is not a section"]),
         (["train.weight_decay=0.1"], ["weight_decay needs optimizer=adamw"]),
-        (["train.cycles=2", "train.schedule=linear"], ["cycles are of schedule=cosine"]),
+        (["train.cycles=2", "train.schedule=linear"], ["cycles=2 needs schedule=cosine"]),
         (["train.optimizer=sgd"], ["train.optimizer='sgd' is not one of adam, adamw, muon"]),
         (
             ["task=lm", "model.kind=lstm", "train.metric=loss", "train.shares=2"],

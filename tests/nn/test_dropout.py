@@ -41,5 +41,5 @@ def test_it_is_a_function_of_the_seed_and_of_nothing_when_evaluating() -> None:
     assert part(x).equal(first)
     assert not part(x).equal(first)
     assert part.eval()(x).equal(x)
-    with pytest.raises(ValueError, match=r"dropout=1.0 is not between"):
+    with pytest.raises(ValueError, match=r"dropout=1.0 must be at least 0"):
         Dropout(1.0)

@@ -157,7 +157,7 @@ def test_a_trace_knows_what_it_does_not_hold() -> None:
     LayerNorm(4)(torch.randn(1, 4), trace=trace.at("norm"))
     assert list(trace) == ["norm"]
     assert len(trace) == 1
-    with pytest.raises(KeyError, match="there are: norm"):
+    with pytest.raises(KeyError, match="the paths are: norm"):
         trace["other"]
 
 

@@ -68,6 +68,10 @@ def test_an_old_run_resumes_to_the_weights_it_would_have_reached(
     before, _ = read_tensors(path / "after-8-steps.safetensors")
     assert reached.keys() == before.keys()
     for weight, values in reached.items():
+        if weight.endswith("attention.projection.bias"):
+            # A key's bias adds the same to all attention scores of a query: its gradient is 0, and
+            # what Adam makes of the rounding there is as large as any step.
+            values, before[weight] = (bias.view(3, -1)[::2] for bias in (values, before[weight]))
         torch.testing.assert_close(values, before[weight], rtol=0, atol=ROUNDING)
     assert weights(regard.load(out).model).keys() == reached.keys()
 

@@ -157,10 +157,10 @@ def test_a_missing_package_is_refused_with_the_extra_to_install(
     ("recipe", "settings", "words"),
     [
         ("pronounce", ["model.attention=soft"], ["is not one of none, bahdanau, luong-dot"]),
-        ("pronounce", ["tokenizer.joint=true"], ["target_kind=words beside kind=chars needs two"]),
+        ("pronounce", ["tokenizer.joint=true"], ["target_kind=words with kind=chars needs two"]),
         ("pronounce", ["model.tie_embeddings=all"], ["tie_embeddings=all needs one vocabulary"]),
         ("pronounce", ["train.metric=accuracy"], ["train.metric=accuracy is not measured here"]),
-        ("numbers", ["data.target=xx"], ["data.target='xx' is no language that numbers"]),
+        ("numbers", ["data.target=xx"], ["data.target='xx' is not a language of num2words"]),
         ("numbers", ["data.max_length=5"], ["data.max_length=5 is less than the"]),
         ("parity", ["model.kind=transformer"], ["is not available for task=classify"]),
         ("parity", ["model.pooling=sum"], ["model.pooling='sum' is not one of final, mean"]),

@@ -59,6 +59,7 @@ def test_it_learns_a_text_and_writes_it_on(settings, tmp_path: Path) -> None:
     assert metrics.keys() == {"loss", "token_accuracy", "ppl", "bits_per_char"}
 
 
+@pytest.mark.pictures
 def test_from_the_command_line_to_a_picture_of_its_gates(call, settings, tmp_path: Path) -> None:
     result = call("train", "lm.yaml", "--out", "run")
     assert result.code == 0, result.err
