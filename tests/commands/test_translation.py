@@ -60,6 +60,7 @@ def test_a_few_sentences_are_learned_by_heart(call, folder: Path, kind: str, mod
     )
 
 
+@pytest.mark.pictures
 def test_the_report_shows_where_it_is_weak(call, folder: Path) -> None:
     configure(folder, steps=40)
     call("train", "mine.yaml", "--data", ".", "--out", "run")
@@ -113,7 +114,7 @@ def test_what_cannot_be_is_refused(call, folder: Path) -> None:
     refused(call(*mine, "-s", "data.target=no"), "nor", "train.en and", "train.no")
     for side in ("en", "de"):
         name = f"data.train=train.{side}"
-        refused(call(*mine, "-s", name), f"name it without its end, .{side}, and both")
+        refused(call(*mine, "-s", name), f"name it without its ending, .{side}, and all")
     refused(call(*mine, "-s", "data.train="), "the key 'data.train' is missing")
     norwegian = (folder / "mine.yaml").read_text().replace("target: de", "target: no")
     (folder / "no.yaml").write_text(norwegian)
