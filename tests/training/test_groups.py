@@ -115,7 +115,7 @@ def test_a_part_ends_at_a_dot_and_a_tied_weight_has_all_its_names() -> None:
 def test_a_part_that_is_not_there_is_refused_and_those_there_are_named() -> None:
     with pytest.raises(UserError, match=r"freeze: .* no part 'decoder'; its parts are embedding, "):
         freeze(Small(), ["decoder"])
-    with pytest.raises(UserError, match=r"lr_scale: .* is encoder.layers.0, encoder.layers.1"):
+    with pytest.raises(UserError, match=r"lr_scale: .* are encoder.layers.0, encoder.layers.1"):
         lr_scales(Small(), {"encoder.layers.7": 0.5})
     with pytest.raises(UserError, match="leaves no weight that learns"):
         freeze(Small(), ["embedding", "encoder", "encoder_norm", "output"])
