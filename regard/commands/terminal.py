@@ -120,7 +120,8 @@ def end_well(command: Callable[..., Any]) -> NoReturn:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             raise SystemExit(0) from None
-        message = " ".join(error.format_message().split())  # the parser's may have several lines
+        # The parser's message may have several lines, and a word of its own before the value.
+        message = " ".join(error.format_message().split()).replace("Value error, ", "")
         _fail(f"{message.rstrip('.')}. See regard --help.")
     finally:
         if sys.stderr is not None:
