@@ -42,6 +42,16 @@ class Model(Section):
     d_head: int | None = Field(
         None, ge=1, le=65_536, description="K: the width of a head, if not d_model / n_heads"
     )
+    qk_norm: bool = Field(
+        False, description="a norm on the queries and keys of every head of a Transformer"
+    )
+    window: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="how many positions a Transformer's decoder looks back at, its own included; "
+        "null: all",
+    )
     d_ff: int = Field(
         256, ge=1, le=1_000_000, description="F: the width of a Transformer's feed-forward network"
     )
@@ -53,6 +63,9 @@ class Model(Section):
         ge=0,
         lt=1,
         description="on a Transformer's attention weights; above 0 a CPU uses a slower kernel",
+    )
+    feed_forward_dropout: float = Field(
+        0.0, ge=0, lt=1, description="on the hidden numbers of a Transformer's feed-forward network"
     )
     attention: Literal["none", "bahdanau", "luong-dot", "luong-general", "luong-concat"] = Field(
         "bahdanau", description="how a recurrent decoder looks at the source"
@@ -72,10 +85,26 @@ class Model(Section):
     norm_kind: Literal["layer", "rms"] = Field(
         "layer", description="layer norm, or RMS norm, which divides by the size alone"
     )
+    norm_epsilon: float = Field(
+        1e-5, gt=0, le=1, description="ε of a Transformer's norms: added before the square root"
+    )
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "sinusoidal",
         description="fixed waves, a trained vector per position, queries and keys rotated by "
         "their position, or none",
+    )
+    rotary_base: float = Field(
+        10_000.0,
+        gt=1,
+        le=1e12,
+        description="how slowly the last pair of rotary positions turns: larger is slower",
+    )
+    rotary_pairing: Literal["half", "interleaved"] = Field(
+        "half",
+        description="which dimensions rotary positions pair: half a head apart, or neighbours",
+    )
+    scaled_embedding: bool = Field(
+        True, description="a Transformer's token embeddings are multiplied by √D"
     )
     activation: Literal["relu", "gelu", "gelu-tanh", "silu", "squared-relu"] = Field(
         "relu", description="activation of the feed-forward network"
@@ -98,7 +127,13 @@ class Model(Section):
     @field_validator("tie_embeddings", mode="before")
     @classmethod
     def _yes_or_no(cls, value: Any) -> Any:
-        return {True: "all", False: "none"}[value] if isinstance(value, bool) else value
+        words = {"true": "all", "yes": "all", "on": "all"} | {
+            "false": "none",
+            "no": "none",
+            "off": "none",
+        }
+        is_word = isinstance(value, bool | str)
+        return words.get(str(value).lower(), value) if is_word else value
 
     @model_validator(mode="after")
     def _heads_fit(self) -> "Model":

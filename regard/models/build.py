@@ -1,8 +1,10 @@
 """From a configuration to a model."""
 
+from dataclasses import fields
 from typing import Any
 
 from regard.config import Config, Model
+from regard.models.blueprint import Blueprint
 from regard.models.classifier import RecurrentClassifier
 from regard.models.language_model import RecurrentLanguageModel
 from regard.models.seq2seq import AttentionSeq2Seq
@@ -46,6 +48,12 @@ def _recurrent(model: Model) -> dict[str, Any]:
     }
 
 
+def _blocks(model: Model) -> dict[str, Any]:
+    """The options of every model of blocks: the keys that a blueprint has too."""
+    keys = {field.name for field in fields(Blueprint)} & set(Model.model_fields)
+    return {key: getattr(model, key) for key in keys}
+
+
 def encoder_decoder(
     config: Config, *, vocabs: tuple[int, int], max_length: int, padding: int | None
 ) -> Transformer | AttentionSeq2Seq:
@@ -57,25 +65,13 @@ def encoder_decoder(
     if model.kind == "transformer":
         return Transformer(
             *vocabs,
-            d_model=model.d_model,
             n_layers=model.n_layers,
             decoder_layers=model.decoder_layers,
-            n_heads=model.n_heads,
-            n_kv_heads=model.n_kv_heads,
-            d_head=model.d_head,
-            d_ff=model.d_ff,
-            dropout=model.dropout,
-            attention_dropout=model.attention_dropout,
-            norm=model.norm,
-            norm_kind=model.norm_kind,
-            positions=model.positions,
-            max_length=max_length,
-            activation=model.activation,
-            gated=model.gated,
-            bias=model.bias,
             tie_embeddings=model.tie_embeddings,
             padding=padding,
+            max_length=max_length,
             fast=model.cell == "fast",
+            **_blocks(model),
         )
     return AttentionSeq2Seq(
         *vocabs,

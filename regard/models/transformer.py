@@ -2,25 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.models.blueprint import Blueprint, Positions
-from regard.nn.activations import Activation
+from regard.models.blueprint import Blueprint
 from regard.nn.cache import LayerCache
 from regard.nn.embedding import (
     OutputProjection,
-    TokenEmbedding,
     Tying,
     VocabularySide,
     check_tying,
 )
 from regard.nn.masks import padding_mask
-from regard.nn.norms import NormKind
-from regard.nn.residual import NormPlace
 from regard.nn.trace import Trace, at
 
 
@@ -69,7 +65,10 @@ class Transformer(nn.Module):
     source embedding is the same too, which takes one vocabulary for both.
 
     padding: the id of padding, whose embedding is zero; None: there is no such id. Lengths, and
-    never ids, say what is padding in a batch. bias=False leaves biases out of every part.
+    never ids, say what is padding in a batch.
+
+    parts: what its blocks are made of: any field of `Blueprint`, such as d_model=256, n_heads=4 or
+    bias=False, which leaves biases out of every part. A window is the decoder's.
     """
 
     exports: tuple[str, ...] = ("ctranslate2", "onnx")
@@ -88,60 +87,31 @@ class Transformer(nn.Module):
         src_vocab: int,
         tgt_vocab: int,
         *,
-        d_model: int = 512,
         n_layers: int = 6,
         decoder_layers: int | None = None,
-        n_heads: int = 8,
-        n_kv_heads: int | None = None,
-        d_head: int | None = None,
-        d_ff: int = 2048,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        norm: NormPlace = "pre",
-        norm_kind: NormKind = "layer",
         final_norm: bool | None = None,
-        positions: Positions = "sinusoidal",
-        max_length: int = 512,
-        activation: Activation = "relu",
-        gated: bool = False,
         tie_embeddings: Tying = "none",
-        bias: bool = True,
         padding: int | None = 0,
-        fast: bool = True,
+        **parts: Any,
     ) -> None:
         super().__init__()
         check_tying(tie_embeddings, src_vocab, tgt_vocab)
-        self.d_model = d_model
-        parts = Blueprint(
-            d_model=d_model,
-            n_heads=n_heads,
-            n_kv_heads=n_kv_heads,
-            d_head=d_head,
-            d_ff=d_ff,
-            activation=activation,
-            gated=gated,
-            norm=norm,
-            norm_kind=norm_kind,
-            positions=positions,
-            max_length=max_length,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            bias=bias,
-            fast=fast,
-        )
-        source_tokens = target_tokens = TokenEmbedding(src_vocab, d_model, padding=padding)
+        blueprint = Blueprint(**parts)
+        self.d_model = blueprint.d_model
+        source_tokens = target_tokens = blueprint.tokens(src_vocab, padding=padding)
         if tie_embeddings != "all":
-            target_tokens = TokenEmbedding(tgt_vocab, d_model, padding=padding)
-        self.source_embedding = parts.embedding(source_tokens)
-        self.target_embedding = parts.embedding(target_tokens)
-        self.encoder = parts.stack(n_layers, final_norm=final_norm)
-        self.decoder = parts.stack(
+            target_tokens = blueprint.tokens(tgt_vocab, padding=padding)
+        self.source_embedding = blueprint.embedding(source_tokens)
+        self.target_embedding = blueprint.embedding(target_tokens)
+        self.encoder = blueprint.stack(n_layers, final_norm=final_norm)
+        self.decoder = blueprint.stack(
             n_layers if decoder_layers is None else decoder_layers,
             cross_attention=True,
             final_norm=final_norm,
+            windowed=True,
         )
         self.output = OutputProjection(
-            tgt_vocab, d_model, tied=None if tie_embeddings == "none" else target_tokens
+            tgt_vocab, self.d_model, tied=None if tie_embeddings == "none" else target_tokens
         )
         self.apply(_initialise)
 

@@ -25,13 +25,13 @@ def export(
 
     longest: how many positions to store where the model computes them.
 
-    It gives the same translations. Its inputs and outputs are tokens; it adds `</s>` itself.
+    It gives the same translations. Its inputs and outputs are tokens; it adds the end itself.
     """
     specs = needed("ctranslate2.specs", extra="export", what="--to ctranslate2")
     if not isinstance(model, Transformer):
         raise UserError("CTranslate2 runs Transformers; this run's model is recurrent.")
     first = model.encoder.layers[0]
-    _refuse_unsupported(first, model.source_embedding)
+    _refuse_unsupported(model.decoder.layers[0], model.source_embedding)
     heads, rotary = first.self_attention.n_heads, first.self_attention.rotary
     options = {
         "pre_norm": first.self_attention_residual.place == "pre",
@@ -57,7 +57,7 @@ def export(
     spec.decoder.projection.weight = _array(model.output.weight)
     spec.register_source_vocabulary(tokenizers[0].tokens(range(len(tokenizers[0]))))
     spec.register_target_vocabulary(tokenizers[1].tokens(range(len(tokenizers[1]))))
-    spec.config.add_source_eos = True
+    _special_tokens(spec.config, tokenizers[1])
     spec.config.layer_norm_epsilon = first.self_attention_residual.norm.epsilon
     spec.validate()
     folder.mkdir(parents=True)
@@ -77,11 +77,11 @@ def _refuse_unsupported(block: Block, embedding: Embedding) -> None:
         "model.gated": feed_forward.gate is not None,
         f"model.activation={feed_forward.activation}": feed_forward.activation not in ACTIVATIONS,
         "model.positions=none": embedding.positions is None and attention.rotary is None,
-        "a base of rotary positions other than 10000": attention.rotary is not None
+        "model.rotary_base other than 10000": attention.rotary is not None
         and attention.rotary.base != 10_000,
-        "norms of queries and keys": attention.query_norm is not None
-        or attention.key_norm is not None,
-        "an attention window": attention.window is not None,
+        "model.qk_norm": attention.query_norm is not None,
+        "model.window": attention.window is not None,
+        "model.scaled_embedding=false": embedding.tokens.scale == 1.0,
     }
     reasons = [name for name, present in unsupported.items() if present]
     if reasons:
@@ -89,6 +89,17 @@ def _refuse_unsupported(block: Block, embedding: Embedding) -> None:
             f"--to ctranslate2 does not support {', '.join(reasons)}, which this model has. "
             f"Use --to onnx, or train without it."
         )
+
+
+def _special_tokens(config: Any, target: Tokenizer) -> None:
+    """What begins and ends a text, by the names that these tokens have in the vocabulary."""
+    special = target.special
+    unknown = special.end if special.unknown is None else special.unknown
+    config.bos_token, config.eos_token, config.unk_token = target.tokens(
+        [special.first, special.end, unknown]
+    )
+    config.decoder_start_token = config.bos_token
+    config.add_source_eos = True
 
 
 def _layer(spec: Any, layer: Block) -> None:

@@ -67,6 +67,17 @@ def random_models() -> dict[str, EncoderDecoder]:
         bias=False,
         tie_embeddings="all",
     )
+    models["Transformer (window, norms of queries and keys)"] = Transformer(
+        VOCAB,
+        VOCAB,
+        d_model=32,
+        n_layers=2,
+        n_heads=4,
+        d_ff=64,
+        window=2,
+        qk_norm=True,
+        scaled_embedding=False,
+    )
     for kind in kinds:
         for attention in attentions:
             models[f"AttentionSeq2Seq ({kind}, {attention})"] = AttentionSeq2Seq(

@@ -49,5 +49,6 @@ def test_keys_that_fit_together_are_accepted(settings) -> None:
     config.load("sort", settings)
 
 
-def test_recurrent_models_ignore_heads() -> None:
-    config.load("sort", ("model.kind=gru", "model.n_heads=5", "model.n_kv_heads=3"))
+def test_keys_of_a_transformer_need_not_fit_a_recurrent_model() -> None:
+    """As in a recipe whose kind of model is changed."""
+    config.Model(kind="gru", n_heads=5, n_kv_heads=3)

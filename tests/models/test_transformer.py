@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from regard.decoding import Replay
 from regard.models import Transformer
-from regard.nn import Trace
+from regard.nn import FeedForward, LayerNorm, Trace
+from regard.nn.embedding import TokenEmbedding
+from regard.nn.positions import RotaryPositions
 
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])
 LENGTHS = torch.tensor([4, 2])
@@ -36,6 +38,13 @@ def model(**options) -> Transformer:
         {"tie_embeddings": "output"},
         {"tie_embeddings": "all"},
         {"bias": False},
+        {"qk_norm": True},
+        {"qk_norm": True, "norm_kind": "rms", "bias": False, "positions": "rotary"},
+        {"window": 2},
+        {"positions": "rotary", "rotary_base": 500.0, "rotary_pairing": "interleaved"},
+        {"norm_epsilon": 1e-3},
+        {"scaled_embedding": False},
+        {"feed_forward_dropout": 0.5},
         {"fast": False},
         {"n_heads": 1},
     ],
@@ -50,6 +59,46 @@ def test_every_option_trains_and_steps(options) -> None:
     for position in range(2):
         logits, state = transformer.step(TARGET[:, position], state)
         torch.testing.assert_close(logits, whole[:, position], atol=1e-5, rtol=1e-4)
+
+
+def test_every_part_gets_the_options() -> None:
+    transformer = model(
+        bias=False,
+        norm_epsilon=0.125,
+        qk_norm=True,
+        window=3,
+        positions="rotary",
+        rotary_base=77.0,
+        rotary_pairing="interleaved",
+        scaled_embedding=False,
+        feed_forward_dropout=0.25,
+    )
+    parts = list(transformer.modules())
+    assert not [name for name, _ in transformer.named_parameters() if name.endswith("bias")]
+    norms = [part for part in parts if isinstance(part, LayerNorm)]
+    # Three residuals in a decoder layer and two in an encoder layer, 2 × (query, key) and one end.
+    assert len(norms) == 2 * (3 + 2) + 2 * 3 * 2 + 2
+    assert {norm.epsilon for norm in norms} == {0.125}
+    rotary = [part for part in parts if isinstance(part, RotaryPositions)]
+    assert {(part.base, part.pairing) for part in rotary} == {(77.0, "interleaved")}
+    assert {part.dropout.rate for part in parts if isinstance(part, FeedForward)} == {0.25}
+    assert {part.scale for part in parts if isinstance(part, TokenEmbedding)} == {1.0}
+    assert [layer.self_attention.window for layer in transformer.decoder.layers] == [3, 3]
+    assert [layer.self_attention.window for layer in transformer.encoder.layers] == [None, None]
+
+
+def test_a_window_hides_what_lies_before_it() -> None:
+    transformer = model(window=2, decoder_layers=1, positions="none")
+    target = torch.tensor([[1, 5, 6, 7]])
+    other = torch.tensor([[1, 8, 6, 7]])  # differs at position 1: positions 1 and 2 look at it
+    source = SOURCE[:1]
+    difference = (transformer(source, target) - transformer(source, other)).abs().amax(-1)[0]
+    assert (difference > 1e-6).tolist() == [False, True, True, False]
+
+
+def test_an_option_that_no_part_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="n_head"):
+        model(n_head=2)
 
 
 def test_ties_share_one_weight() -> None:

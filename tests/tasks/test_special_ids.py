@@ -15,7 +15,7 @@ from regard.runs.trainer import train
 from regard.tasks import Classify, LanguageModelling, Request, Task, Translate
 
 ENGINE = make_engine(device="cpu")
-SMALL = ["model.d_model=16", "model.n_heads=2", "model.d_ff=32", "model.n_layers=1"]
+SMALL = ["model.d_model=16", "model.n_layers=1"]
 QUIET = ["model.dropout=0", "data.epoch_size=500", "train.batch_tokens=null", "train.batch_size=8"]
 TASKS = {
     "transformer": ("sort", ["model.kind=transformer", "model.tie_embeddings=all"]),
