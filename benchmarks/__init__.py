@@ -1,5 +1,5 @@
 """Comparisons with peers in one run, printed as ratios. Threads wait as they do in the command."""
 
-from regard.system.waiting import wait_asleep
+from regard.system.waiting import adapt_waiting
 
-wait_asleep()
+adapt_waiting()

@@ -1,6 +1,6 @@
 """Training speed on busy cores: how OpenMP's threads wait for each other, with other work running.
 
-    python -m benchmarks.busy             (about fifteen minutes)
+    python -m benchmarks.busy             (about twenty minutes)
 
 The updates of `benchmarks.train_speed` at a narrow and a wide model, each policy in its own
 process, taking turns; alone, and with one and two other processes that compute without a pause.
@@ -20,15 +20,15 @@ from regard.system.engine import Engine
 from regard.system.memory import keep_freed_memory
 
 POLICIES: dict[str, dict[str, str]] = {
+    "regard": {},  # spins while the machine is quiet, sleeps while it is not
     "spin (default)": {"GOMP_SPINCOUNT": "300000"},  # what libgomp takes if nothing is set
-    "spin 100,000": {"GOMP_SPINCOUNT": "100000"},
     "spin 10,000": {"GOMP_SPINCOUNT": "10000"},
     "spin 1,000": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
     "one thread": {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"},
 }
-UPDATES = {64: 6, 256: 2}
-"""Updates per turn, by width."""
+UPDATES = {64: 16, 256: 5}
+"""Updates per turn, by width: some seconds, for the policy that adapts to be in step."""
 MOST_SECONDS = 3_600
 """A busy process ends by itself after this long, even if this process was killed."""
 
@@ -59,7 +59,7 @@ def main() -> None:
     )
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 256], choices=UPDATES)
     parser.add_argument("--beside", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
@@ -74,7 +74,7 @@ def main() -> None:
                     name: Contestant(__file__, name, "--widths", width, environment=policy)
                     for name, policy in POLICIES.items()
                 }
-                take_turns(list(contestants.values()), rounds=options.rounds, warm_up=2)
+                take_turns(list(contestants.values()), rounds=options.rounds, warm_up=1)
             default = contestants["spin (default)"]
             for name, one in contestants.items():
                 alone.setdefault(name, one.speed)

@@ -19,7 +19,6 @@ ATTENTIONS = ["none", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 
 BUDGET = [
     "model.d_model=128",
-    "model.d_ff=512",
     "model.dropout=0.1",
     "train.batch_tokens=1024",
     "train.lr=1e-3",
@@ -41,7 +40,8 @@ def variants(kinds: list[str], attentions: list[str]) -> list[tuple[str, str, li
         for attention in attentions
     ]
     if "transformer" in kinds:
-        settings.append(("transformer", "2 layers", ["model.kind=transformer", "model.n_layers=2"]))
+        transformer = ["model.kind=transformer", "model.n_layers=2", "model.d_ff=512"]
+        settings.append(("transformer", "2 layers", transformer))
     return settings
 
 
