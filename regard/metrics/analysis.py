@@ -4,10 +4,10 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sacrebleu.metrics.chrf import CHRF
 
+from regard.metrics.output import Output
 from regard.metrics.translation import translation_metrics, words_of
 
 REPEATED = 3
@@ -16,14 +16,6 @@ REPEATED = 3
 
 Words = tuple[list[str], list[str], list[str]]
 """The words of a source, of its target and of its output."""
-
-
-class Translated(NamedTuple):
-    """A sentence, its reference translation, and the translation that was generated."""
-
-    source: str
-    target: str
-    output: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class Analysis:
     """What BLEU does not show; rates are between 0 and 1."""
 
     by_length: list[ByLength]
-    worst: list[tuple[float, Translated]]
+    worst: list[tuple[float, Output]]
     """The sentences with the lowest chrF, each after its chrF."""
     length_ratio: float
     """Generated words per word of the references."""
@@ -76,7 +68,7 @@ class Analysis:
 
 
 def analyse(
-    translated: Sequence[Translated],
+    translated: Sequence[Output],
     *,
     languages: tuple[str, str],
     bins: int = 5,
@@ -110,7 +102,7 @@ def analyse(
 
 
 def _by_length(
-    translated: Sequence[Translated], words: Sequence[Words], language: str, bins: int
+    translated: Sequence[Output], words: Sequence[Words], language: str, bins: int
 ) -> list[ByLength]:
     """The sentences sorted by source length, in groups of about equal size."""
     order = sorted(range(len(words)), key=lambda number: len(words[number][0]))
@@ -139,7 +131,7 @@ def _by_length(
     return groups
 
 
-def _worst(translated: Sequence[Translated], count: int) -> list[tuple[float, Translated]]:
+def _worst(translated: Sequence[Output], count: int) -> list[tuple[float, Output]]:
     """The `count` sentences with the lowest chrF, lowest first."""
     metric = CHRF()
     with_chrf = [

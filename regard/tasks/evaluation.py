@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from regard.metrics.analysis import Translated
+from regard.metrics.output import Output
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,8 @@ class Evaluation:
     """How many examples there are."""
     metrics: dict[str, float]
     """By name; `regard.config.METRICS` says what each is."""
-    outputs: list[Translated] = field(default_factory=list)
-    """Every source, target and generated output, to be looked into; empty if none was generated."""
+    outputs: list[Output] = field(default_factory=list)
+    """Every source with its target and output, to look into; empty where no metric needs them."""
     warnings: list[str] = field(default_factory=list)
     """One sentence on each thing that could not be read or finished."""
     signatures: dict[str, str] = field(default_factory=dict)

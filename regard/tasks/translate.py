@@ -14,7 +14,7 @@ from regard.data.rows import Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble, Stepper
-from regard.metrics.analysis import Translated
+from regard.metrics.output import Output
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
@@ -192,7 +192,7 @@ class Translate(PairTask):
         return Evaluation(
             examples,
             measured,
-            outputs=[Translated(*pair, outputs[pair[0]]) for pair in pairs],
+            outputs=[Output(*pair, outputs[pair[0]]) for pair in pairs],
             warnings=[*warnings, *count_generated(generated).warnings()],
             signatures=signatures,
         )

@@ -2,13 +2,14 @@
 
 import pytest
 
-from regard.metrics.analysis import Translated, analyse
+from regard.metrics.analysis import analyse
+from regard.metrics.output import Output
 
 SENTENCES = [
-    Translated("a dog", "ein Hund", "ein Hund"),
-    Translated("the big dog runs", "der große Hund rennt", "der big Hund rennt"),
-    Translated("he said yes and no and", "x y z a b c", "x y z x y z x y z"),
-    Translated("nothing came of this one here", "daraus wurde leider nichts mehr", ""),
+    Output("a dog", "ein Hund", "ein Hund"),
+    Output("the big dog runs", "der große Hund rennt", "der big Hund rennt"),
+    Output("he said yes and no and", "x y z a b c", "x y z x y z x y z"),
+    Output("nothing came of this one here", "daraus wurde leider nichts mehr", ""),
 ]
 
 
@@ -26,16 +27,16 @@ def test_shares_and_ratios_by_hand() -> None:
 
 def test_a_reference_may_repeat_itself_and_copy() -> None:
     same = "a b c a b c"
-    analysis = analyse([Translated(same, same, same)], languages=("", ""))
+    analysis = analyse([Output(same, same, same)], languages=("", ""))
     assert (analysis.repetition_rate, analysis.copy_rate, analysis.length_ratio) == (0, 0, 1)
 
 
 def test_words_of_chinese_are_characters() -> None:
-    analysis = analyse([Translated("I know", "我知道了", "我知")], languages=("en", "zh"))
+    analysis = analyse([Output("I know", "我知道了", "我知")], languages=("en", "zh"))
     assert analysis.length_ratio == 0.5
 
 
 def test_sentences_of_one_length_stay_together() -> None:
-    same = [Translated("a b", "x y", "x y")] * 7 + [Translated("a b c", "x y z", "x y z")]
+    same = [Output("a b", "x y", "x y")] * 7 + [Output("a b c", "x y z", "x y z")]
     analysis = analyse(same, languages=("", ""))
     assert [(one.words, one.sentences) for one in analysis.by_length] == [("2–2", 7), ("3–3", 1)]
