@@ -1,10 +1,18 @@
-"""What every group of keys has in common: unknown keys and impossible numbers are refused."""
+"""What every group of keys has in common: unknown keys and impossible values are refused."""
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic_core import PydanticCustomError
+
+MOST_CHARACTERS = 4_096
+"""A text is a path, a name or a short list: nothing that is longer than this."""
+MOST_DIGITS = 1_000
+"""No number is written with more; Python does not read many more."""
+LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 
 
 def listed(words: Iterable[str]) -> str:
@@ -28,21 +36,57 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _as_it_was_meant(cls, value: Any, info: Any) -> Any:
-        """YAML reads 2 as a number, no as false and nothing as null; Python reads true as 1."""
+        """YAML reads 2 as a number, true as a truth value and nothing as null."""
         kind = cls.model_fields[info.field_name].annotation
-        if kind is str and (value is None or type(value) is int):
-            return "" if value is None else str(value)
-        if kind is str and not isinstance(value, str | dict | list):
-            read = str(value).lower() if isinstance(value, bool) else repr(value)
-            raise ValueError(f"YAML reads this as {read} and not as text; put it in quotes")
-        if isinstance(value, bool) and {kind, *get_args(kind)} & {int, float}:
-            raise ValueError(f"{str(value).lower()} is not a value for it")
-        return value
+        if kind is str:
+            return _text(value)
+        return _number(value) if {kind, *get_args(kind)} & {int, float} else value
 
     @field_validator("*")
     @classmethod
     def _finite(cls, value: Any) -> Any:
-        """Python reads "nan" and "inf" as numbers; no key means anything by them."""
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("is not a finite number")
+        """Python reads "inf" and "nan" as numbers; no key means anything by them."""
+        numbers = value.values() if isinstance(value, dict) else [value]
+        if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
+            raise _unusable("it is not a finite number")
         return value
+
+
+def _unusable(reason: str) -> PydanticCustomError:
+    """An error that is shown with the key and its value."""
+    return PydanticCustomError("unusable", "{reason}", {"reason": reason})
+
+
+def _text(value: Any) -> Any:
+    """What was written, as text; what is neither text nor a whole number has to be in quotes."""
+    if value is None or type(value) is int:
+        return "" if value is None else str(value)
+    if isinstance(value, bool | float):
+        raise _unusable("YAML does not read this as text; put it in quotes")
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        raise _unusable(f"it has {len(value):,} characters, where {MOST_CHARACTERS:,} is the most")
+    if isinstance(value, str) and "\0" in value:
+        raise _unusable("it has a NUL character in it")
+    return value
+
+
+def _number(value: Any) -> Any:
+    """The same value, if it can be meant as a number: Python reads true as 1, "nan" as one too."""
+    if isinstance(value, bool):
+        raise _unusable("a number is expected")
+    if isinstance(value, str) and len(value) > MOST_DIGITS:
+        raise _unusable("it is too long for a number")
+    if isinstance(value, str) and LEADING_ZERO.fullmatch(value.strip()):
+        raise _unusable(
+            "a number that begins with 0 is octal to some and decimal to others; leave out the 0"
+        )
+    if _is_nan(value):
+        raise _unusable("it is not a finite number")
+    return value
+
+
+def _is_nan(value: Any) -> bool:
+    try:
+        return isinstance(value, str | float) and math.isnan(float(value))
+    except ValueError:
+        return False
