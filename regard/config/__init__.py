@@ -4,14 +4,15 @@ The same words stand in YAML, in Python, in `-s section.key=value` and in `--hel
 are refused, and every value is checked when the run starts.
 """
 
+from regard.config.applies import refuse_idle
 from regard.config.data_keys import Data, Tokenization
+from regard.config.faults import shown
 from regard.config.keys import About, Config
 from regard.config.metrics import METRICS, OUTPUT_METRICS, TASK_METRICS, Metric
 from regard.config.model_keys import Model
 from regard.config.reading import (
     RECIPES,
     describe,
-    differences,
     dump,
     load,
     override,
@@ -36,12 +37,13 @@ __all__ = [
     "Tokenization",
     "Train",
     "describe",
-    "differences",
     "dump",
     "load",
     "override",
     "read_text",
     "read_yaml",
     "recipes",
+    "refuse_idle",
+    "shown",
     "validate",
 ]

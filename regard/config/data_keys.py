@@ -7,6 +7,11 @@ from pydantic import Field, model_validator
 from regard.config.section import Section
 from regard.system.errors import UserError
 
+ENDLESS = ("sort", "copy", "reverse", "parity", "parity-long", "dates", "numbers")
+"""The generators that can make new examples every epoch."""
+GENERATORS = (*ENDLESS, "cmudict")
+"""The names that train, valid and test may have instead of a file."""
+
 
 class Data(Section):
     """Where the examples come from."""
@@ -92,7 +97,7 @@ class Data(Section):
         if self.curriculum and self.train != "parity":
             raise ValueError(
                 f"curriculum={self.curriculum} is for train=parity, not "
-                f"train={self.train}; set data.curriculum=0"
+                f"train={self.train!r}; set data.curriculum=0"
             )
         return self
 

@@ -21,10 +21,8 @@ class About(Section):
     minutes: float = Field(0.0, ge=0, description="how long training takes on one or two CPU cores")
 
 
-MISSING_TRAIN = (
-    "the key 'train' is missing: it says how to train, as in "
-    "-s train.steps=1000 -s train.batch_size=32."
-)
+HOW_TO_TRAIN = "it says how to train, as in -s train.steps=1000 -s train.batch_size=32."
+MISSING_TRAIN = f"the key 'train' is missing: {HOW_TO_TRAIN}"
 
 KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard import config, look
+from regard.data.generators import GENERATORS, Endless
 from regard.runs.run import load
 from regard.runs.trainer import train
 from tests.command import refused
@@ -17,14 +18,14 @@ QUICK = [
     "train.eval_every=4",
     "train.metric=loss",
     "train.batch_size=8",
-    "data.epoch_size=400",
     "data.curriculum=0",
     "model.d_model=16",
-    "model.n_heads=2",
-    "model.d_ff=16",
     "model.n_layers=1",
 ]
 """As the recipe has it, but for its size."""
+
+FEW_EXAMPLES = "data.epoch_size=400"
+"""For what a generator makes anew every epoch."""
 
 SEQ2SEQ = [name for name in config.recipes() if config.load(name).task == "translate"]
 
@@ -52,7 +53,10 @@ def few_words(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     "model", [["model.kind=transformer"], ["model.kind=gru", "model.attention=luong-general"]]
 )
 def test_every_seq2seq_recipe_trains_a_transformer_and_a_gru(tmp_path, few_words, name, model):
-    resolved = config.load(name, [*QUICK, *model, f"data.directory={tmp_path}"])
+    generator = GENERATORS.get(config.load(name).data.train)
+    data = [f"data.directory={tmp_path}"] if generator is None else []
+    data += [FEW_EXAMPLES] if isinstance(generator, Endless) else []
+    resolved = config.load(name, [*QUICK, *model, *data])
     corpus = resolved.data  # of a recipe whose corpus is not at hand, a few lines in its place
     for split in ("train", "valid", "test"):
         for language in ("en", "de"):
@@ -73,14 +77,17 @@ def test_every_seq2seq_recipe_trains_a_transformer_and_a_gru(tmp_path, few_words
 @pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("cell", ["fast", "reference"])
 def test_parity_trains_every_cell_by_both_paths(tmp_path: Path, kind: str, cell: str) -> None:
-    settings = [*QUICK, "train.metric=accuracy", f"model.kind={kind}", f"model.cell={cell}"]
+    settings = [*QUICK, FEW_EXAMPLES, f"model.kind={kind}", f"model.cell={cell}"]
+    settings += ["train.metric=accuracy"]
     made, _ = train(config.load("parity", settings), tmp_path / "run")
     assert made.evaluate("test")["examples"] == 2000
     assert made.predict(["3 1 2"])[0] in ("even", "odd")
 
 
 def test_a_classifier_from_training_to_prediction(call) -> None:
-    result = call("train", "parity", "--out", "run", *quickly("model.pooling=attention"))
+    result = call(
+        "train", "parity", "--out", "run", *quickly("model.pooling=attention", FEW_EXAMPLES)
+    )
     assert result.code == 0, result.err
     report = call("evaluate", "run", "-s", "data.test=parity-long", "--json").json
     assert (report["task"], report["examples"]) == ("classify", 2000)
@@ -92,7 +99,7 @@ def test_a_classifier_from_training_to_prediction(call) -> None:
 
 
 def test_an_example_is_drawn_that_the_font_can_write(tmp_path: Path) -> None:
-    settings = [*QUICK, "train.batch_size=4", "train.steps=1"]
+    settings = [*QUICK, FEW_EXAMPLES, "train.batch_size=4", "train.steps=1"]
     made, _ = train(config.load("dates", settings), tmp_path / "run")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -126,7 +133,7 @@ def test_an_empty_sequence_in_the_middle_is_refused(call, tmp_path: Path) -> Non
         call("train", "parity", "--out", "run", *quickly(*mine)),
         "train.tsv:2: the text is empty",
     )
-    assert call("train", "parity", "--out", "run", *quickly()).code == 0
+    assert call("train", "parity", "--out", "run", *quickly(FEW_EXAMPLES)).code == 0
     refused(
         call("predict", "run", stdin="1 2\n\n3 4\n"),
         "standard input:2: the line is empty: there is nothing to classify",

@@ -45,7 +45,9 @@ def test_an_untrained_run_is_evaluated_on_data_that_is_named(
     assert given["metrics"] == pytest.approx(call("evaluate", tiny_run, *short).json["metrics"])
 
 
-def test_an_untrained_run_is_verified_and_exported(call, untrained: Path) -> None:
+def test_an_untrained_run_is_verified_and_exported(
+    call, untrained: Path, few_equalities: None
+) -> None:
     verified = call("verify", untrained)
     assert verified.code == 0, verified.err
     assert any(line.startswith(str(untrained)) for line in verified.out.splitlines())
