@@ -12,7 +12,6 @@ from torch import nn
 
 from regard.system.errors import UserError
 
-DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16"]
 
 CPU = torch.device("cpu")
@@ -31,6 +30,11 @@ class Engine:
 
     def __str__(self) -> str:
         return f"{self.device.type}, {self.precision}{', compiled' if self.compiled else ''}"
+
+    @property
+    def threads(self) -> int:
+        """How many threads a sum may be divided among, which decides its rounding; 0 on a GPU."""
+        return torch.get_num_threads() if self.device.type == "cpu" else 0
 
     @property
     def shares_out(self) -> bool:
@@ -57,7 +61,7 @@ class Engine:
 
 
 def make_engine(
-    *, device: DeviceName = "auto", precision: Precision = "fp32", compiled: bool = False
+    *, device: str = "auto", precision: Precision = "fp32", compiled: bool = False
 ) -> Engine:
     """An engine on this device, or one sentence on why there is none."""
     present = {
@@ -65,6 +69,8 @@ def make_engine(
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
+    if device not in ("auto", *present):
+        raise UserError(f"device={device!r} is not one of auto, {', '.join(present)}.")
     if device == "auto":
         device = "cuda" if present["cuda"] else "mps" if present["mps"] else "cpu"
     if not present[device]:

@@ -3,8 +3,10 @@
 import contextlib
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 
@@ -33,6 +35,45 @@ def naming_the_batch(place: str, *, remedy: str = LEARNING) -> Iterator[None]:
         raise UserError(
             f"There is not enough memory for {place}. Nothing that was saved is lost. Try {remedy}."
         ) from None
+
+
+MEMINFO = Path("/proc/meminfo")
+GROUP = Path("/sys/fs/cgroup")
+"""Where Linux says how much memory there is, and how much of it the process may use."""
+
+
+def available_memory() -> int | None:
+    """Bytes of RAM that could be allocated now; None where the system does not say."""
+    with contextlib.suppress(OSError):
+        match = re.search(r"^MemAvailable:\s*(\d+) kB", MEMINFO.read_text(), flags=re.MULTILINE)
+        if match:
+            free = 1024 * int(match[1])
+            with contextlib.suppress(OSError, ValueError):  # no limit, or "max"
+                limit = int((GROUP / "memory.max").read_text())
+                free = min(free, limit - int((GROUP / "memory.current").read_text()))
+            return free
+    return None
+
+
+def require_memory(needed: int, *, what: str, remedy: str) -> None:
+    """Refuse what memory cannot hold, before any of it is allocated.
+
+    needed: bytes, roughly. what: what they are for, as the subject of the sentence.
+    """
+    free = available_memory()
+    if free is not None and needed > free:
+        raise UserError(
+            f"{what} would need about {_size(needed)} of memory, and {_size(max(0, free))} are "
+            f"available. Try {remedy}."
+        )
+
+
+def _size(count: int | float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB" if count < 1000 else f"{count:,.0f} TB"
 
 
 def keep_freed_memory() -> None:

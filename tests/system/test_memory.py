@@ -9,6 +9,7 @@ from regard import config
 from regard.data.batches import BatchStream
 from regard.data.examples import InMemory
 from regard.runs.trainer import _loop, train
+from regard.system import memory
 from regard.system.engine import make_engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
@@ -93,6 +94,37 @@ def test_looking_for_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     assert loop.learning_rate == loop.schedule(1) > 0
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm"])
+def test_a_model_that_memory_cannot_hold_is_refused_before_it_is_made(
+    kind: str, tmp_path: Path
+) -> None:
+    wide = ["model.d_model=65536", "model.n_layers=6", f"model.kind={kind}", "data.epoch_size=100"]
+    with pytest.raises(
+        UserError,
+        match=r"^A model of [\d,]+ weights would need about [\d.]+ TB of memory, and .* are "
+        r"available. Try a smaller model.d_model or model.n_layers.$",
+    ):
+        train(config.load("sort", wide), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_available_memory_is_what_the_system_says(tmp_path, monkeypatch) -> None:
+    meminfo = tmp_path / "meminfo"
+    monkeypatch.setattr(memory, "MEMINFO", meminfo)
+    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    assert memory.available_memory() is None
+    meminfo.write_text("MemTotal:  9 kB\nMemAvailable:    2000 kB\n")
+    assert memory.available_memory() == 2_048_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available_memory() == 2_048_000
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    assert memory.available_memory() == 600_000
+    memory.require_memory(500_000, what="It", remedy="less")
+    with pytest.raises(UserError, match=r"^It would need about 2 MB .* 600 kB are .* Try less.$"):
+        memory.require_memory(2_000_000, what="It", remedy="less")
 
 
 def test_other_errors_are_not_taken_for_memory() -> None:
