@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data.lines import broken
+from regard.data.lines import why_unreadable
 from regard.data.rows import AnswerSpan, Fault, Field, Kind, Record, Row
 
 QUOTED = 40
@@ -47,7 +47,8 @@ def make_row(
         try:
             values[field.name] = READERS[field.kind](cells[number], field, values)
         except AbsentError:
-            return Fault(files[number], line, f"no {field.kind} under {keys[number]!r}")
+            reason = f"no {field.kind} under {keys[number]!r}"
+            return Fault(files[number], line, reason, f"there is {reason}")
         except UnusableError as error:
             return Fault(files[number], line, error.reason, error.kind)
     return Row(files[0], line, values)
@@ -67,8 +68,9 @@ def _string(cell: object) -> str:
     if cell is None or isinstance(cell, dict | list):
         raise AbsentError
     text = cell if isinstance(cell, str) else str(cell)
-    if broken(text):
-        raise UnusableError("not UTF-8 text")
+    fault = why_unreadable(text)
+    if fault is not None:
+        raise UnusableError(fault, f"the line is {fault}")
     return text
 
 

@@ -4,21 +4,64 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
 
 from regard.data.examples import PARTS, SIDES, OnDisk
 from regard.data.tally import Tally
 from regard.system.errors import UserError
-from regard.system.files import saying_what_failed, write_json, writing
+from regard.system.files import (
+    remove_whole,
+    saying_what_failed,
+    saying_why_unreadable,
+    write_json,
+    writing,
+)
+from regard.system.json_files import read_json
 
-VERSION = 3
+VERSION = 4
 ABOUT = "about.json"
+REMEDY = "Token ids are kept there; set REGARD_CACHE to a folder with room."
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What `Tally.counted` returns."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    counts: dict[str, int]
+    places: dict[str, list[str]]
+    rows: int
+    tokens: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class About:
+    """What stands beside the token ids."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    checksums: dict[str, int]
+    """CRC-32 of every file, by name."""
+    tally: Counts
+    sides: list[str]
+    own_checksum: str = ""
+    """The hash of all the rest here."""
+
+    @property
+    def content(self) -> str:
+        """The hash of everything but the hash itself."""
+        values = asdict(self) | {"own_checksum": ""}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def cache_folder() -> Path:
@@ -37,18 +80,22 @@ def key_of(*parts: object) -> str:
 def open_corpus(key: str, tally: Tally) -> OnDisk | None:
     """The examples of this key, if there are any; the tally becomes that of their making."""
     folder = cache_folder() / key
-    if not folder.exists():
-        return None
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        for name, checksum in about["checksums"].items():
-            if _checksum(folder / name) != checksum:
-                raise ValueError(name)
-        tally.replace(about["tally"])
-        return OnDisk(folder, count=tally.rows, sides=about["sides"])
-    except (OSError, ValueError, KeyError, TypeError):
-        shutil.rmtree(folder, ignore_errors=True)  # damaged: it is only a copy
-        return None
+    with saying_why_unreadable(folder, remedy=REMEDY):
+        if not folder.exists():
+            return None
+        try:
+            about: About = read_json(folder / ABOUT, About)
+            if about.own_checksum != about.content:
+                raise ValueError(ABOUT)
+            for name, checksum in about.checksums.items():
+                if _checksum(folder / name) != checksum:
+                    raise ValueError(name)
+            corpus = OnDisk(folder, count=about.tally.rows, sides=about.sides)
+        except (FileNotFoundError, ValueError):
+            remove_whole(folder)  # damaged: it is only a copy
+            return None
+    tally.replace(asdict(about.tally))
+    return corpus
 
 
 def make_corpus(
@@ -63,16 +110,15 @@ def make_corpus(
     An example is its row, which is not kept, and the token ids of each side.
     """
     folder = cache_folder() / key
-    remedy = "Token ids are kept there; set REGARD_CACHE to a folder with room."
     try:
-        with saying_what_failed(folder, remedy=remedy):
+        with saying_what_failed(folder, remedy=REMEDY):
             folder.parent.mkdir(parents=True, exist_ok=True)
-        with writing(folder, remedy=remedy) as aside:
+        with writing(folder, remedy=REMEDY) as aside:
             aside.mkdir()
             _write(aside, examples, sides)
             checksums = {path.name: _checksum(path) for path in sorted(aside.iterdir())}
-            about = {"checksums": checksums, "tally": tally.counted(), "sides": list(sides)}
-            write_json(aside / ABOUT, about)
+            about = About(checksums, Counts(**tally.counted()), list(sides))
+            write_json(aside / ABOUT, asdict(about) | {"own_checksum": about.content})
     except UserError:
         corpus = open_corpus(key, tally)  # another process may have been faster, with the same
         if corpus is None:

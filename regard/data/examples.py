@@ -1,5 +1,8 @@
 """Token ids of many rows, by side: in memory, or in files that are mapped as they are needed."""
 
+import mmap
+import os
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,27 +81,31 @@ class OnDisk(Examples):
     """Examples in a folder, mapped anew for every use, so that memory is freed after it.
 
     SIDE.ids holds the ids of a side, 32 bits each; SIDE.ends, 64 bits each, where every row ends.
+    The files are opened once: they can be read even when somebody has emptied the folder.
     """
 
     def __init__(self, folder: Path, *, count: int, sides: Sequence[str] = SIDES) -> None:
-        self.folder = folder
         self._count = count
-        self._names = tuple(sides)
+        self._files = [tuple(_File(folder / f"{name}.{part}") for part in PARTS) for name in sides]
 
     def __len__(self) -> int:
         return self._count
 
     def sides(self) -> tuple[Side, ...]:
         return tuple(
-            Side(
-                _mapped(self.folder / f"{name}.ids", np.uint32),
-                _mapped(self.folder / f"{name}.ends", np.int64),
-            )
-            for name in self._names
+            Side(ids.mapped(np.uint32), ends.mapped(np.int64)) for ids, ends in self._files
         )
 
 
-def _mapped(path: Path, dtype: type) -> np.ndarray:
-    if path.stat().st_size == 0:  # which cannot be mapped
-        return np.empty(0, dtype=dtype)
-    return np.memmap(path, dtype=dtype, mode="r")
+class _File:
+    """A file that stays open as long as this object lives."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def mapped(self, dtype: type) -> np.ndarray:
+        """All of it as an array, in memory only as far and as long as it is used."""
+        if os.fstat(self._descriptor).st_size == 0:  # which cannot be mapped
+            return np.empty(0, dtype=dtype)
+        return np.frombuffer(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ), dtype=dtype)

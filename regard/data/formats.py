@@ -4,6 +4,7 @@ A row comes with its file and its line, or there is a fault with file, line and 
 decides whether a fault ends the reading or is counted. Files are read as a stream.
 """
 
+import errno
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -54,17 +55,24 @@ def find_files(path: Path, layout: Layout) -> Files | None:
         return None  # a folder's own, such as "."
     whole = _existing(path)
     if all(layout.columns) and (whole is None or whole.is_dir()):
-        sides = [_existing(path.with_name(f"{path.name}.{column}")) for column in layout.columns]
+        sides = [_existing(path, f".{column}") for column in layout.columns]
         existing = tuple(side for side in sides if side is not None)
         if len(existing) == len(sides):
             return Files(existing, layout, parallel=True)
     return None if whole is None else Files((whole,), layout)
 
 
-def _existing(path: Path) -> Path | None:
-    """The path itself, or with the ending of a compressed file."""
-    compressed = path.with_name(path.name + COMPRESSED)
-    return next((candidate for candidate in (path, compressed) if candidate.exists()), None)
+def _existing(path: Path, suffix: str = "") -> Path | None:
+    """The path with this suffix, compressed or not, if it is there."""
+    try:
+        paths = [path.with_name(path.name + suffix + last) for last in ("", COMPRESSED)]
+        return next((candidate for candidate in paths if candidate.exists()), None)
+    except ValueError:  # no suffix of a file: one with "/" in it
+        return None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None
 
 
 def _parallel(paths: Sequence[Path], layout: Layout) -> Iterator[Record]:

@@ -9,9 +9,15 @@ from typing import Protocol, runtime_checkable
 from regard.config import Data
 from regard.data import dates, numbers, parity, pronunciations, synthetic
 from regard.data.splits import Pair, Split
+from regard.system.memory import require_memory
 
 HELD_OUT = {"valid": 500, "test": 2_000}
 """How many different examples of a stream are held out."""
+
+SAMPLED = 100
+"""So many examples tell how long those of an epoch are."""
+BYTES_PER_EXAMPLE, BYTES_PER_CHARACTER = 600, 8
+"""What an example takes in memory, as a row and as token ids: roughly, and rather too little."""
 
 
 @runtime_checkable
@@ -28,8 +34,16 @@ class Endless:
     stream: Stream
 
     def training(self, data: Data, *, seed: int, epoch: int) -> list[Pair]:
-        """The examples of one epoch."""
-        return list(islice(self.stream(data, "train", seed=seed, epoch=epoch), data.epoch_size))
+        """The examples of one epoch, if there is memory for them."""
+        examples = islice(self.stream(data, "train", seed=seed, epoch=epoch), data.epoch_size)
+        first = list(islice(examples, SAMPLED))
+        characters = sum(len(text) for pair in first for text in pair)
+        require_memory(
+            (BYTES_PER_EXAMPLE + BYTES_PER_CHARACTER * characters // len(first)) * data.epoch_size,
+            what=f"data.epoch_size={data.epoch_size:,} examples",
+            remedy="a smaller data.epoch_size, or a shorter data.max_length",
+        )
+        return [*first, *examples]
 
     def held_out(self, data: Data, split: Split) -> list[Pair]:
         """Examples that do not depend on the run's seed, so that metrics can be compared."""

@@ -31,8 +31,9 @@ def numbered_lines(file: Iterable[bytes], *, first: int = 0) -> Iterator[tuple[i
 def text_lines(file: Iterable[bytes], *, name: str, first: int = 0) -> Iterator[str]:
     """The lines of a stream that must all be UTF-8."""
     for number, line in numbered_lines(file, first=first):
-        if broken(line):
-            raise UserError(f"{name}:{number}: not UTF-8 text; save the file as UTF-8.")
+        fault = why_unreadable(line)
+        if fault is not None:
+            raise UserError(f"{name}:{number}: {fault}; save the file as UTF-8.")
         yield line
 
 
@@ -57,6 +58,16 @@ def count_lines(path: Path) -> int:
 def broken(text: str) -> bool:
     """Whether a text holds bytes that are not UTF-8, or half of a character, as JSON may."""
     return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def why_unreadable(text: str) -> str | None:
+    """Why a text cannot be taken as it is; None if it can.
+
+    UTF-16 of English is UTF-8 as well, with a NUL after every letter: it would be learned as it is.
+    """
+    if broken(text):
+        return "not UTF-8 text"
+    return "not UTF-8 text: there is a NUL character in it, as in UTF-16" if "\0" in text else None
 
 
 @contextlib.contextmanager

@@ -1,14 +1,15 @@
 """Rows of keys and values: JSON lines, Parquet files and the folders that `datasets` saves."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from regard.data.arrow import ArrowTable, open_folder, open_parquet
 from regard.data.cells import make_row
-from regard.data.lines import broken, read_lines
+from regard.data.lines import read_lines, why_unreadable
 from regard.data.rows import Fault, Layout, Record
 from regard.system.errors import UserError
-from regard.system.optional import needed
 
 
 def json_lines(path: Path, layout: Layout) -> Iterator[Record]:
@@ -17,35 +18,29 @@ def json_lines(path: Path, layout: Layout) -> Iterator[Record]:
         try:
             mapping = json.loads(line)
         except (ValueError, RecursionError):  # nested too deep for anyone to read
-            yield Fault(path, number, "not UTF-8 text" if broken(line) else "not JSON")
+            reason = why_unreadable(line) or "not JSON"
+            yield Fault(path, number, reason, f"the line is {reason}")
             continue
         yield _row(path, number, mapping, layout, keys)
 
 
 def parquet(path: Path, layout: Layout) -> Iterator[Record]:
-    library = needed("pyarrow.parquet", extra="data", what=f"Reading {path}")
-    try:
-        file = library.ParquetFile(path)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise UserError(f"{path} is not a Parquet file: {str(error).rstrip('.')}.") from None
-    keys = _keys(path, layout, file.schema_arrow.names)
-    batches = file.iter_batches(columns=list(set(keys)))
-    rows = (row for batch in batches for row in batch.to_pylist())
-    yield from _rows(path, rows, layout, keys)
+    yield from _arrow_rows(path, layout, open_parquet)
 
 
 def dataset_folder(path: Path, layout: Layout) -> Iterator[Record]:
-    datasets = needed("datasets", extra="data", what=f"Reading {path}")
-    try:
-        dataset = datasets.load_from_disk(str(path))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not a folder of a dataset: {str(error).rstrip('.')}.") from None
-    if isinstance(dataset, dict):
-        raise UserError(
-            f"{path} has several splits, {', '.join(dataset)}; name one, as in "
-            f"{path.name}/{next(iter(dataset))}."
-        )
-    yield from _rows(path, dataset, layout, _keys(path, layout, dataset.column_names))
+    yield from _arrow_rows(path, layout, open_folder)
+
+
+def _arrow_rows(
+    path: Path, layout: Layout, open: Callable[[Path, ExitStack], ArrowTable]
+) -> Iterator[Record]:
+    with ExitStack() as held:
+        table = open(path, held)
+        keys = _keys(path, layout, table.columns)
+        columns = {key if key in table.columns else key.partition(".")[0] for key in keys}
+        for number, mapping in enumerate(table.rows(sorted(columns)), start=1):
+            yield _row(path, number, mapping, layout, keys)
 
 
 def _keys(path: Path, layout: Layout, columns: Sequence[str]) -> list[str]:
@@ -61,23 +56,10 @@ def _keys(path: Path, layout: Layout, columns: Sequence[str]) -> list[str]:
     return keys
 
 
-def _rows(
-    path: Path, mappings: Iterable[object], layout: Layout, keys: Sequence[str]
-) -> Iterator[Record]:
-    """The rows that a library reads, as long as it can."""
-    number = 0
-    try:
-        for number, mapping in enumerate(mappings, start=1):
-            yield _row(path, number, mapping, layout, keys)
-    except (OSError, ValueError, SystemError) as error:  # the last, where lengths are nonsense
-        raise UserError(
-            f"{path} is damaged after row {number:,}: {str(error).rstrip('.')}."
-        ) from None
-
-
 def _row(path: Path, number: int, mapping: object, layout: Layout, keys: Sequence[str]) -> Record:
     if not isinstance(mapping, dict):
-        return Fault(path, number, "not an object with keys and values")
+        reason = "not an object with keys and values"
+        return Fault(path, number, reason, f"the line is {reason}")
     cells = [_under(mapping, key) for key in keys]
     return make_row([path] * len(keys), number, cells, fields=layout.fields, keys=keys)
 

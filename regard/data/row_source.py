@@ -63,6 +63,8 @@ class RowSource(Source):
                 f"nor a file: there is none at {', nor '.join(places)} (--data says where the "
                 f"files are)."
             )
+        for path in files.paths:
+            self.refuse_pipe(path)
         return files
 
     @property
@@ -106,8 +108,9 @@ class RowSource(Source):
                 f"data.{self.split}={self.name!r} is a generator of pairs of texts, and this task "
                 f"reads {', '.join(names)}: name a file."
             )
+        place = Path(self.name)
         for number, pair in enumerate(pairs, start=1):
-            yield Row(Path(self.name), number, dict(zip(names, pair, strict=False)))
+            yield Row(place, number, dict(zip(names, pair, strict=False)))
 
     def to_learn_from(self) -> Iterator[Row]:
         """The lines that a tokenizer is learned from: all, or every n-th of a large file."""

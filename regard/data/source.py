@@ -47,8 +47,17 @@ class Source:
             return generator.training(self.data, seed=0, epoch=0)
         return generator.held_out(self.data, self.split)
 
+    def refuse_pipe(self, path: Path) -> None:
+        """Refuse what can be read only once: data is read to learn a vocabulary, and again."""
+        if path.is_fifo() or path.is_char_device() or path.is_socket():
+            raise UserError(
+                f"data.{self.split}={self.name!r}: {path} is a pipe or a device, which cannot be "
+                f"read twice. Write its lines to a file, and name that."
+            )
+
     def check_file(self) -> None:
         """Refuse a name that is neither a generator nor a file."""
+        self.refuse_pipe(self.path)
         if not self.path.is_file():
             raise UserError(
                 f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "

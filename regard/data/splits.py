@@ -1,7 +1,8 @@
 """Which split an example always belongs to, train, valid or test: decided by a hash."""
 
 import hashlib
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -13,6 +14,8 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 Pair = tuple[str, str]
 """An input and its expected output, as text."""
 
+T = TypeVar("T")
+
 
 def split_of(key: str, *, seed: int = 0, of: int = 10, valid: int = 1, test: int = 1) -> Split:
     """The split of the example with this key: of every `of`, `valid` and `test` are held out.
@@ -23,6 +26,18 @@ def split_of(key: str, *, seed: int = 0, of: int = 10, valid: int = 1, test: int
     digest = hashlib.blake2b(key.encode(), digest_size=8, salt=seed.to_bytes(8, "big")).digest()
     place = digest[0] % of
     return "valid" if place < valid else "test" if place < valid + test else "train"
+
+
+MOST_DRAWS = 10_000
+"""So many examples in a row that belong to other splits: there is none for this one."""
+
+
+def first_of(
+    split: Split, draw: Callable[[], T], key: Callable[[T], str], *, seed: int
+) -> T | None:
+    """The first that is drawn of all that belong to a split; None, if there is none."""
+    draws = (draw() for _ in range(MOST_DRAWS))
+    return next((drawn for drawn in draws if split_of(key(drawn), seed=seed) == split), None)
 
 
 def part_of(key: str, *, share: float, seed: int = 0) -> Split:

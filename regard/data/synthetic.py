@@ -1,12 +1,13 @@
 """Digits to sort, copy and reverse: sequences made on the fly from a seed, in text form."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle
 
 import numpy as np
 
 from regard.config import Data
-from regard.data.splits import Pair, Split, epoch_random, split_of
+from regard.data.splits import Pair, Split, epoch_random, first_of
 from regard.system.errors import UserError
 
 SHORTEST = 2
@@ -46,11 +47,15 @@ def stream(task: str, data: Data, split: Split, *, seed: int, epoch: int) -> Ite
         )
     random = epoch_random(data, split, seed=seed, epoch=epoch)
     for kind in cycle(KINDS):
-        source = None
-        while source is None or split_of(source, seed=data.split_seed) != split:
-            digits = kind(random, data.max_length)
-            source = _text(digits)
-        yield source, _text(TASKS[task](digits))
+        draw = partial(kind, random, data.max_length)
+        digits = first_of(split, draw, _text, seed=data.split_seed)
+        if digits is None:
+            raise UserError(
+                f"data.max_length={data.max_length} with data.split_seed={data.split_seed} leaves "
+                f"{split} without any sequence of one kind ({kind.__name__.replace('_', ' ')}): "
+                f"choose a larger max_length, or another split_seed."
+            )
+        yield _text(digits), _text(TASKS[task](digits))
 
 
 def _text(digits: list[int]) -> str:

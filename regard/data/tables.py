@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.data.cells import make_row
-from regard.data.lines import ending, read_lines
+from regard.data.lines import ending, read_lines, why_unreadable
 from regard.data.rows import Fault, Layout, Record
 from regard.system.errors import UserError
 
@@ -71,7 +71,7 @@ def _rows(path: Path, lines: Iterator[Line], layout: Layout, *, separator: str) 
         if isinstance(cells, str):
             yield Fault(path, number, cells)
         elif len(cells) != width:
-            yield Fault(path, number, _wrong_width(len(cells), width, places, layout, separator))
+            yield Fault(path, number, *_wrong_width(len(cells), width, places, layout, separator))
         else:
             row = [cells[place] for place in places]
             yield make_row(files, number, row, fields=fields, keys=keys)
@@ -111,6 +111,9 @@ def _places(path: Path, header: Sequence[str], layout: Layout) -> list[int]:
         elif not layout.by_number and column in header:
             places.append(header.index(column))
         else:
+            fault = next(filter(None, map(why_unreadable, header)), None)
+            if fault is not None:  # the name may be there, in another encoding
+                raise UserError(f"{path}:1: {fault}; save the file as UTF-8.")
             columns = (
                 f"{len(header)} column{'s' if len(header) > 1 else ''}"
                 if layout.by_number
@@ -122,9 +125,13 @@ def _places(path: Path, header: Sequence[str], layout: Layout) -> list[int]:
 
 def _wrong_width(
     count: int, width: int, places: Sequence[int], layout: Layout, separator: str
-) -> str:
+) -> tuple[str, str]:
+    """Why a line with so many columns cannot be used, and the same as a clause to be counted."""
     columns = f"{count} column{'s' if count != 1 else ''}"
-    expected = f"{width} {'are' if width != 1 else 'is'} expected"
     names = [name for _, name in sorted(zip(places, layout.names, strict=True))]
     listed = f": {', '.join(names)}" if len(names) == width else ""
-    return f"{columns} where {expected} ({separator}-separated{listed})"
+    format = f"({separator}-separated{listed})"
+    return (
+        f"{columns} where {width} {'are' if width != 1 else 'is'} expected {format}",
+        f"there {'are' if count != 1 else 'is'} {columns}, not {width} {format}",
+    )

@@ -4,11 +4,13 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import tokenizers
+from pydantic import ConfigDict
 
 from regard.data.vocabularies import SPECIAL, UNKNOWN_TOKEN, Kind, Normalize, learned
+from regard.system.json_files import parse_json
 
 PADDING, START, END, UNKNOWN = range(4)
 """The special ids that our own tokenizers are made with; a run takes them from its tokenizer."""
@@ -23,6 +25,8 @@ class SpecialIds:
 
     Only the end is required: GPT-2 has `<|endoftext|>` and no other, and its id 0 is "!".
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     end: int
     """Ends a text."""
@@ -226,7 +230,7 @@ def _parted(text: str) -> tuple[str, SpecialIds | None]:
     if not isinstance(content, dict) or SPECIAL_KEY not in content:
         return text, None
     ids = content.pop(SPECIAL_KEY)
-    return _dumped(content), SpecialIds(**ids)
+    return _dumped(content), parse_json(json.dumps(ids), SpecialIds, where=SPECIAL_KEY)
 
 
 def _joined(text: str, special: SpecialIds) -> str:

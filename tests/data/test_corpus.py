@@ -1,5 +1,6 @@
 """Token ids on disk: the same as in memory, made once, for one state of everything."""
 
+import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from regard.system.errors import UserError
 from regard.tasks.check import check
 from regard.tasks.translate import Translate
 from tests.command import refused
+from tests.permissions import shared_folder, without_privileges
 
 ROWS = st.lists(
     st.tuples(
@@ -56,6 +58,47 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "key" / "source.ids").unlink()
     assert open_corpus("key", Tally("skip")) is None
     assert not (tmp_path / "key").exists()
+
+
+def test_a_flipped_bit_in_what_describes_a_copy_is_noticed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    tally = Tally("skip", rows=60, tokens=90, counts={"bad": 2}, places={"bad": ["x:1", "x:2"]})
+    make_corpus("key", [(None, [1], [2])] * 60, tally=tally)
+    shutil.copytree(tmp_path / "key", tmp_path / "kept")
+    good = (tmp_path / "kept" / "about.json").read_bytes()
+    for place in range(len(good)):
+        shutil.copytree(tmp_path / "kept", tmp_path / "key", dirs_exist_ok=True)
+        flipped = bytearray(good)
+        flipped[place] ^= 1 << place % 8
+        (tmp_path / "key" / "about.json").write_bytes(flipped)
+        again = Tally("skip")
+        assert open_corpus("key", again) is None, (place, bytes(flipped))
+        assert again == Tally("skip")
+
+
+def test_a_copy_that_is_deleted_while_it_is_used_can_still_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    made = make_corpus("key", [(None, [1, 5], [2]), (None, [3], [])], tally=Tally("skip", rows=2))
+    opened = open_corpus("key", Tally("skip"))
+    assert opened is not None
+    shutil.rmtree(tmp_path / "key")
+    for corpus in (made, opened):
+        assert corpus.rows(np.arange(2)) == ([[1, 5], [3]], [[2], []])
+
+
+def test_a_copy_that_may_not_be_read_is_not_called_damaged(monkeypatch) -> None:
+    with shared_folder() as folder:
+        monkeypatch.setenv("REGARD_CACHE", str(folder))
+        make_corpus("key", [(None, [1], [2])], tally=Tally("skip", rows=1))
+        (folder / "key" / "source.ids").chmod(0)
+        with (
+            without_privileges(),
+            pytest.raises(UserError, match=r"cannot be read: Permission denied\. Token ids"),
+        ):
+            open_corpus("key", Tally("skip"))
+        assert (folder / "key" / "about.json").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
@@ -218,7 +261,9 @@ def test_only_the_training_file_can_be_split(call, tmp_path: Path) -> None:
 
 def test_a_file_without_a_usable_line_says_why(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("bad\n")
-    with pytest.raises(UserError, match=r"no usable line in it for data.valid: 1 where 1 column"):
+    with pytest.raises(
+        UserError, match=r"no usable line in it for data.valid: 1 where there is 1 column, not 2"
+    ):
         translation(tmp_path, "data.on_bad_line=skip").pairs("valid")
 
 

@@ -232,7 +232,7 @@ def test_bad_lines_are_skipped_and_counted_by_reason(tmp_path: Path) -> None:
     assert read(pairs, tally) == [("a", "b"), ("d", "e")]
     assert tally.left_out == 8
     columns, empty = tally.reasons()
-    assert columns.startswith("7 where 1 column where 2")
+    assert columns.startswith("7 where there is 1 column, not 2 (tab-separated: source, target) (")
     assert columns.endswith("pairs.tsv:8, …)")
     assert empty.startswith("1 where the source is empty (")
     read(pairs)
@@ -284,6 +284,16 @@ def test_a_broken_or_missing_file_is_one_sentence(tmp_path: Path) -> None:
         read(source(Path(), "."))
     with pytest.raises(UserError, match=r"nor .*nothing.en and .*nothing.de \(--data"):
         read(source(tmp_path, "nothing", source="en", target="de"))
+
+
+@pytest.mark.parametrize("column", ["/", "a/b", "../x", "9" * 4000, "x" * 300], ids=lambda c: c[:4])
+@pytest.mark.parametrize("name", ["pairs.tsv", "pairs.csv", "pairs.jsonl", "nothing"])
+def test_a_column_that_cannot_be_is_refused(tmp_path: Path, column: str, name: str) -> None:
+    (tmp_path / "pairs.tsv").write_text("a\tb\n")
+    (tmp_path / "pairs.csv").write_text("a,b\n")
+    (tmp_path / "pairs.jsonl").write_text('{"a": "b"}\n')
+    with pytest.raises(UserError, match=r"has no column|nor a file|no text under"):
+        read(source(tmp_path, name, source=column, target=column))
 
 
 def test_a_generator_needs_room_for_its_shortest_sequence() -> None:

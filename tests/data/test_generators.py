@@ -9,6 +9,7 @@ import pytest
 from regard.config import Data
 from regard.data import dates, numbers, parity
 from regard.data.generators import GENERATORS
+from regard.system import memory
 from regard.system.errors import UserError
 
 EN_FR = Data(source="en", target="fr")
@@ -61,6 +62,20 @@ def test_the_same_examples_come_again_if_none_should_be_fresh() -> None:
     assert again[0] == again[1]
     fresh = generator.training(Data(epoch_size=50), seed=1, epoch=7)
     assert fresh != again[0]
+
+
+def test_an_epoch_that_memory_cannot_hold_is_refused_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**9)
+    with pytest.raises(
+        UserError,
+        match=r"^data.epoch_size=100,000,000 examples would need about [\d.]+ GB of memory, and 1 "
+        r"GB are available. Try a smaller data.epoch_size, or a shorter data.max_length.$",
+    ):
+        GENERATORS["sort"].training(Data(epoch_size=10**8), seed=1, epoch=0)
+    monkeypatch.setattr(memory, "available_memory", lambda: None)  # where no one says
+    assert len(GENERATORS["sort"].training(Data(epoch_size=101), seed=1, epoch=0)) == 101
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from regard.config import Data
 from regard.data.generators import GENERATORS, HELD_OUT
 from regard.data.splits import split_of
 from regard.data.synthetic import KINDS, TASKS, stream
+from regard.system.errors import UserError
 
 DATA = Data(max_length=20)
 
@@ -62,3 +63,11 @@ def test_the_stream_is_a_function_of_seed_and_epoch() -> None:
     assert first == GENERATORS["copy"].training(DATA, seed=1, epoch=2)
     assert first != GENERATORS["copy"].training(DATA, seed=1, epoch=3)
     assert first != GENERATORS["copy"].training(DATA, seed=2, epoch=2)
+
+
+def test_a_split_that_no_sequence_belongs_to_is_refused() -> None:
+    """There are only 55 pairs of digits in descending order, and one in ten is for valid."""
+    data = Data(max_length=2, split_seed=20)
+    with pytest.raises(UserError, match=r"data.max_length=2 with data.split_seed=20 leaves valid"):
+        GENERATORS["sort"].held_out(data, "valid")
+    assert GENERATORS["sort"].held_out(Data(max_length=2), "valid")
