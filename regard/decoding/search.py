@@ -14,6 +14,7 @@ from regard.decoding.rules import make_rules
 from regard.decoding.sampling import Sampler
 from regard.decoding.step import Step
 from regard.decoding.stepper import Stepper
+from regard.system.numbers import refuse_nan
 
 Strategy = Callable[..., Iterator[Step]]
 """(stepper, state, first, end=, max_new_tokens=, never=, rules=) -> steps."""
@@ -62,9 +63,10 @@ def search(
     end: the token that ends an output. never: tokens that are not generated, such as padding.
     lengths: of the sources, for length ratios. prefixes: what each output begins with.
     seeds: for sampling, one per source.
+    A model that gives NaN is refused at its first step.
     """
     strategy = STRATEGIES[decode.strategy](decode, range(len(first)) if seeds is None else seeds)
-    return strategy(
+    steps = strategy(
         stepper,
         state,
         first,
@@ -73,3 +75,15 @@ def search(
         never=never,
         rules=make_rules(decode, lengths, end=end, prefixes=prefixes),
     )
+    return _of_numbers(steps)
+
+
+def _of_numbers(steps: Iterator[Step]) -> Iterator[Step]:
+    """The same steps, as long as their log-probabilities are numbers.
+
+    Any search considers NaN first: argmax and topk take it for the largest of all.
+    """
+    for step in steps:
+        refuse_nan(step.log_probabilities)
+        yield step
+        del step  # R × V numbers, whose memory the next step uses again

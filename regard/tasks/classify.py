@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.config import Config, Decode
@@ -16,11 +16,13 @@ from regard.data.row_source import RowSource, listed_classes
 from regard.data.rows import Fault, Field, Row
 from regard.data.splits import Pair, Split
 from regard.data.tokenizer import OURS, SpecialIds, Tokenizer
+from regard.metrics.output import Output
 from regard.models import RecurrentClassifier
 from regard.models.build import recurrent_classifier
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.errors import UserError
+from regard.system.numbers import refuse_nan
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.labels import Labels
 from regard.tasks.pair_task import PairTask, Sources
@@ -120,6 +122,7 @@ class Classify(PairTask):
         )
         labels = Labels.learn(
             (row.target for row in train.rows()),
+            normalize=config.tokenizer.normalize,
             path=train.path,
             key=f"data.train={config.data.train!r}",
         )
@@ -127,7 +130,8 @@ class Classify(PairTask):
 
     @classmethod
     def open(cls, config: Config, files: dict[str, str]) -> "Classify":
-        return cls(config, Tokenizer.read(files, cls.FILES[0]), Labels.read(files, cls.FILES[1]))
+        labels = Labels.read(files, cls.FILES[1], normalize=config.tokenizer.normalize)
+        return cls(config, Tokenizer.read(files, cls.FILES[0]), labels)
 
     @property
     def files(self) -> dict[str, str]:
@@ -187,9 +191,25 @@ class Classify(PairTask):
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
     ) -> Evaluation:
-        """The loss of the texts of a split, without smoothing, and the share classed rightly."""
+        """The loss of the texts of a split, without smoothing, and the share classed rightly.
+
+        The class of every text is among it, unless only some metrics are asked for.
+        """
         total = self.sums_of(model, split, engine=engine)
-        return Evaluation(total.tokens, self.means(total), warnings=self.warnings([split]))
+        outputs = [] if metrics is not None else self._outputs(model, split, engine=engine)
+        return Evaluation(
+            total.tokens, self.means(total), outputs=outputs, warnings=self.warnings([split])
+        )
+
+    def _outputs(self, model: RecurrentClassifier, split: Split, *, engine: Engine) -> list[Output]:
+        """Every text of a split with its class and the most likely one."""
+        pairs, labels = self.pairs(split), self.labels
+        ids = self.tokenizer.encode([text for text, _ in pairs])
+        likeliest = self._probabilities(model, ids, engine=engine).argmax(dim=-1).tolist()
+        return [
+            Output(text, labels.known_name(label), labels[number])
+            for (text, label), number in zip(pairs, likeliest, strict=True)
+        ]
 
     def predict(self, model: RecurrentClassifier, request: Request, *, engine: Engine) -> Answer:
         """The n_best classes of each line, with their probabilities."""
@@ -200,19 +220,27 @@ class Classify(PairTask):
             )
         read = read_lines(request, self.tokenizer, self.refusal)
         predictions: list[Prediction] = [Classification(line) for line in request.lines]
-        order = sorted(read.ids, key=lambda number: len(read.ids[number]))
+        top = self._probabilities(model, list(read.ids.values()), engine=engine).topk(n_best)
+        best = zip(read.ids, top.values.tolist(), top.indices.tolist(), strict=True)
+        for number, probabilities, classes in best:
+            names = [self.labels[label] for label in classes]
+            predictions[number] = Classification(request.lines[number], names, probabilities)
+        return Answer(predictions, read.counts, read.refusals)
+
+    def _probabilities(
+        self, model: RecurrentClassifier, rows: Sequence[Ids], *, engine: Engine
+    ) -> Float[Tensor, "N C"]:
+        """The probability of each class for every row; rows of like length are read together."""
+        probabilities = torch.empty(len(rows), len(self.labels))
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
         for begin in range(0, len(order), MAX_ROWS):
             numbers = order[begin : begin + MAX_ROWS]
-            rows = [read.ids[number] for number in numbers]
-            batch = padded(rows, self.tokenizer.special).to(engine.device)
+            batch = padded([rows[number] for number in numbers], self.tokenizer.special)
             with torch.inference_mode(), engine.autocast():
-                probabilities = model(*batch).float().softmax(dim=-1)  # B C
-            top = probabilities.topk(n_best)
-            best = zip(numbers, top.values.tolist(), top.indices.tolist(), strict=True)
-            for number, values, classes in best:
-                names = [self.labels[one] for one in classes]
-                predictions[number] = Classification(request.lines[number], names, values)
-        return Answer(predictions, read.counts, read.refusals)
+                logits = model(*batch.to(engine.device))  # B C
+            probabilities[numbers] = logits.float().softmax(dim=-1).cpu()
+        refuse_nan(probabilities)
+        return probabilities
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         if not line.split() or not ids:

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Int
 
 from regard.config import Config, Decode
-from regard.data.examples import Ids
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
 from regard.data.tokenizer import Tokenizer
@@ -22,7 +21,7 @@ from regard.system.engine import Engine
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.generating import after_prompt, count_generated, generate
 from regard.tasks.prediction import GeneratedText, Prediction
-from regard.tasks.request import Answer, Request, read_lines, unknown_refusal, unknown_warning
+from regard.tasks.request import Answer, Request, read_lines, unknown_warning
 from regard.tasks.task import Task, VerifyInputs
 from regard.training.gradients import Carried
 from regard.training.loss import Sums, token_sums
@@ -54,6 +53,8 @@ class LanguageModelling(Task):
     data.max_length tokens; the state is carried from one to the next, the gradient is not
     (truncated back-propagation through time, Williams & Peng 1990).
     """
+
+    sources: Sources
 
     def __init__(
         self, config: Config, tokenizer: Tokenizer, *, sources: Sources | None = None
@@ -197,9 +198,6 @@ class LanguageModelling(Task):
                 [output.finished for output in hypotheses],
             )
         return Answer(predictions, read.counts + count_generated(generated), read.refusals)
-
-    def refusal(self, line: str, ids: Ids) -> str | None:
-        return unknown_refusal(self.tokenizer, line, ids)
 
     def trace(self, model: RecurrentLanguageModel, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a line, the gates among it."""

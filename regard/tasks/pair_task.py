@@ -23,7 +23,6 @@ from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
 from regard.tasks.check import SplitReport, check
-from regard.tasks.request import unknown_refusal
 from regard.tasks.split_data import Encoded, SplitData, data_warnings
 from regard.tasks.task import Task
 from regard.training.loss import Sums
@@ -48,6 +47,8 @@ class PairTask(Task):
     """What a row has."""
     TOKEN_SIDES = 2
     """How many sides of a pair are texts: not the name of a class."""
+
+    sources: Sources
 
     def __init__(self, config: Config, *, sources: Sources | None = None) -> None:
         """sources: where the pairs of each split come from, if some of it was read already."""
@@ -272,18 +273,6 @@ class PairTask(Task):
             ),
             batch_size=None if train is None else train.batch_size,
         )
-
-    def refusal(self, line: str, ids: Ids) -> str | None:
-        """Why a line cannot be read: it has an unknown word or character where none should be.
-
-        Subwords are made for any text, and what they lack is <unk>; where tokens are words or
-        characters, an unknown one is more likely a mistake. Not so in translation: sentences have
-        words that no training text had. Whatever is read as <unk> is counted.
-        """
-        whole = self.config.tokenizer.kind in ("words", "chars")
-        if whole and self.config.data.scores != "translation":
-            return unknown_refusal(self.tokenizer, line, ids)
-        return None
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show((source for source, _ in self.pairs("test")), fits)

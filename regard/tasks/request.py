@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard.config import Decode
 from regard.data.examples import Ids
-from regard.data.lines import broken
+from regard.data.lines import why_unreadable
 from regard.data.tokenizer import Tokenizer
 from regard.system.errors import UserError
 from regard.tasks.prediction import Prediction
@@ -107,9 +107,9 @@ def read_lines(
     refusal: says of a line and its token ids why the model cannot read it; None if it can.
     """
     faults = {
-        number: "not UTF-8 text; save the file as UTF-8."
+        number: f"{fault}; save the file as UTF-8."
         for number, line in enumerate(request.lines)
-        if broken(line)
+        if (fault := why_unreadable(line)) is not None
     }
     whole = [number for number in range(len(request.lines)) if number not in faults]
     encoded = tokenizer.encode([request.lines[number] for number in whole])

@@ -3,28 +3,35 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from regard.config import Config, Decode
 from regard.data.examples import Ids
+from regard.data.lines import why_unreadable
+from regard.data.source import Source
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
 from regard.nn import Trace
 from regard.nn.randomness import seeded
 from regard.system.engine import Engine
 from regard.system.errors import UserError
+from regard.system.memory import require_memory
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.request import Answer, Request
+from regard.tasks.request import Answer, Request, unknown_refusal
 from regard.training.gradients import Carried
 from regard.training.loop import Batches
 from regard.training.loss import Sums
 
 if TYPE_CHECKING:
     from regard.tasks.check import SplitReport
+
+MOST_COUNTED = 256
+"""Epochs that are made to count their batches, before training begins."""
 
 SHORT, LONG = 4, 24
 """An example to look into has at least and at most this many tokens."""
@@ -64,6 +71,8 @@ class Task(ABC):
 
     tokenizer: Tokenizer
     """The tokenizer of what goes in."""
+    sources: Mapping[Split, Source]
+    """Where the data of each split comes from."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -98,6 +107,13 @@ class Task(ABC):
     def fingerprint(self) -> str:
         """What the training data is: changed data has another one."""
 
+    @property
+    def held_out_fingerprints(self) -> dict[str, str]:
+        """What the data of the other splits is, where it is not the file that is trained on."""
+        train = self.sources["train"].name
+        others = {split: source for split, source in self.sources.items() if source.name != train}
+        return {split: source.fingerprint for split, source in others.items()}
+
     @abstractmethod
     def check_data(self) -> None:
         """Read all data once, so that a bad line is found now and not at the first evaluation."""
@@ -117,8 +133,19 @@ class Task(ABC):
     def new_model(self) -> nn.Module:
         """The model that the configuration describes."""
 
-    def build_model(self) -> Any:
-        """A new model whose weights are initialised by the seed of the configuration."""
+    def build_model(self, *, copies: int = 1) -> Any:
+        """A new model whose weights are initialised by the seed of the configuration.
+
+        copies: how many numbers of 32 bits there must be memory for, per weight: 4 in training,
+        with its gradient and two averages of the optimiser.
+        """
+        with torch.device("meta"):  # shapes alone
+            weights = sum(weight.numel() for weight in self.new_model().parameters())
+        require_memory(
+            4 * copies * weights,
+            what=f"A model of {weights:,} weights",
+            remedy="a smaller model.d_model or model.n_layers",
+        )
         with seeded(self.config.seed):  # whoever opens a run keeps their own randomness
             return self.new_model()
 
@@ -127,11 +154,18 @@ class Task(ABC):
         """The training batches."""
 
     def steps(self, *, epochs: int, accumulate: int) -> int:
-        """Updates in so many epochs; past a curriculum, they are all of about one size."""
+        """Updates in so many epochs; past a curriculum, they are all of about one size.
+
+        In a curriculum of very many epochs, neighbours are of about one size as well: only some
+        are made to be counted, and each stands for those up to the next.
+        """
         batches, growing = self.batches(), self.config.data.curriculum
-        counted = 1 if self.config.training.batch_size else min(epochs, growing + 1)
-        counts = [batches.count(epoch) for epoch in range(counted)]
-        total = sum(counts) + (epochs - counted) * counts[-1]
+        different = 1 if self.config.training.batch_size else min(epochs, growing + 1)
+        counted = [*range(0, different - 1, math.ceil(different / MOST_COUNTED)), different - 1]
+        ends = [*counted[1:], epochs]
+        total = sum(
+            (end - epoch) * batches.count(epoch) for epoch, end in zip(counted, ends, strict=True)
+        )
         return max(1, math.ceil(total / accumulate))
 
     @abstractmethod
@@ -162,12 +196,23 @@ class Task(ABC):
     def predict(self, model: Any, request: Request, *, engine: Engine) -> Answer:
         """One prediction per line, in order; every line is read before the first is predicted."""
 
-    @abstractmethod
     def refusal(self, line: str, ids: Ids) -> str | None:
-        """Why the model cannot read a line with these token ids; None if it can."""
+        """Why the model cannot read a line with these token ids; None if it can.
+
+        Subwords are made for any text, and what they lack is <unk>; where tokens are words or
+        characters, an unknown one is more likely a mistake. Not so in translation: sentences have
+        words that no training text had. Whatever is read as <unk> is counted.
+        """
+        whole = self.config.tokenizer.kind in ("words", "chars")
+        if whole and self.config.data.scores != "translation":
+            return unknown_refusal(self.tokenizer, line, ids)
+        return None
 
     def read_one(self, text: str, *, where: str) -> Ids:
         """The token ids of one text, which must be readable."""
+        fault = why_unreadable(text)
+        if fault is not None:
+            raise UserError(f"{where}: {fault}.")
         (ids,) = self.tokenizer.encode([text])
         fault = self.refusal(text, ids)
         if fault is not None:
@@ -200,11 +245,36 @@ class Task(ABC):
 
     @property
     def identity(self) -> dict[str, str]:
-        """What weights belong to: hashes of their files and of their model's configuration."""
+        """What weights belong to: hashes of their files and of their model's configuration, and
+        the values of the other keys that predictions depend on.
+        """
         # Without defaults: a key that is added later changes nothing for weights made before it.
         model = self.config.model.model_dump_json(
             exclude={"cell", "dropout", "attention_dropout"}, exclude_defaults=True
         )
         texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
         texts["model configuration"] = model
-        return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+        hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+        return hashes | identity_keys(self.config)
+
+
+IDENTITY_KEYS = (
+    ("tokenizer", "kind"),  # with data.scores: whether a line with an unknown word is refused
+    ("tokenizer", "joint"),  # which tokenizer the target has
+    ("data", "scores"),
+    ("data", "max_length"),  # which lines are refused, and how many positions there are
+    ("data", "held_out"),  # which lines of a file were not trained on
+    ("data", "split_seed"),
+)
+"""The keys, beside those of `model` and `decode`, that what a run predicts and measures depends on.
+
+Those that say where data comes from are not among them: a run may be evaluated on other data.
+"""
+
+
+def identity_keys(config: Config) -> dict[str, str]:
+    """The values of these keys, by their full names."""
+    return {
+        f"{section}.{key}": str(getattr(getattr(config, section), key))
+        for section, key in IDENTITY_KEYS
+    }

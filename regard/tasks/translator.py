@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.config import Decode
 from regard.data.examples import Ids
+from regard.data.lines import why_unreadable
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble, Hypothesis, Stepper
 from regard.system.engine import Engine
@@ -82,6 +83,9 @@ class Translator:
 
     def prefix(self, text: str, decode: Decode) -> Ids:
         """The tokens that every output begins with."""
+        unreadable = why_unreadable(text)
+        if unreadable is not None:
+            raise UserError(f"prefix: {unreadable}.")
         (ids,) = self.target.encode([text])
         fault = unknown_refusal(self.target, text, ids)
         if fault is not None:

@@ -2,13 +2,16 @@
 
 import itertools
 import math
+from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.config import Decode
 from regard.decoding import Hypothesis, Replay, length_penalty
+from regard.decoding.search import STRATEGIES
 from regard.decoding.top import top
 from regard.verify.within import SOURCES, random_models
 from tests.decoding.table import END, START, Table, by_beam, greedily
@@ -213,3 +216,7 @@ def test_length_penalty_by_hand() -> None:
 def test_n_best_is_at_most_the_beam() -> None:
     with pytest.raises(ValueError, match="n_best=3 is more than beam=2"):
         by_beam(Table(4), torch.tensor([[1]]), max_new_tokens=2, beam=2, n_best=3)
+
+
+def test_every_strategy_that_a_configuration_may_name_is_in_the_table() -> None:
+    assert set(get_args(Decode.model_fields["strategy"].annotation)) == set(STRATEGIES)

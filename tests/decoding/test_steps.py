@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from regard.config import Decode
 from regard.decoding import Step, collect, search
+from regard.system.errors import UserError
 from tests.decoding.table import END, START, Table
 
 SEEDS = st.lists(st.integers(5, 9_999), min_size=1, max_size=4)
@@ -132,3 +133,34 @@ def test_a_stream_is_made_as_it_is_read(strategy: str) -> None:
 def test_length_ratios_need_lengths() -> None:
     with pytest.raises(ValueError, match="length ratios need the lengths"):
         stream([5], Decode(max_length_ratio=2))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_model_that_gives_no_numbers_is_refused_at_that_step(strategy: str, value: float) -> None:
+    class Broken(Table):
+        def logits(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
+            logits = super().logits(seed, prefix)
+            logits[3:] += value if seed == 6 and len(prefix) > 1 else 0.0
+            logits[END] -= 9.0  # it goes on
+            return logits
+
+    table = Broken(6)
+    state = table.start(torch.tensor([[5], [6]]))
+    steps = search(table, state, torch.tensor([START] * 2), STRATEGIES[strategy], end=END)
+    next(steps)
+    with pytest.raises(UserError, match="gives NaN in place of probabilities"):
+        next(steps)
+
+
+def test_a_token_that_cannot_be_is_no_fault_of_the_model() -> None:
+    class Sure(Table):
+        def logits(self, seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
+            logits = super().logits(seed, prefix)
+            logits[3:] = -math.inf
+            return logits
+
+    for decode in STRATEGIES.values():
+        table = Sure(6)
+        state = table.start(torch.tensor([[5], [6]]))
+        assert len(collect(search(table, state, torch.tensor([START] * 2), decode, end=END))) == 2

@@ -1,15 +1,19 @@
 """classify: labelled texts in, classes out."""
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
 
 from regard import config, look
+from regard.config import Decode
+from regard.metrics.output import Output
 from regard.runs import run
 from regard.runs.trainer import train
+from regard.system.engine import Engine
 from regard.system.errors import UserError
-from regard.tasks import Classify
+from regard.tasks import Classify, Request
 
 SETTINGS = [
     "data.train=train.tsv",
@@ -51,6 +55,10 @@ def test_it_learns_to_tell_classes_apart(tmp_path: Path, pooling: str) -> None:
     report = opened.evaluate("test")
     assert (report["task"], report["examples"]) == ("classify", 2)
     assert report["metrics"]["accuracy"] == 1.0
+    assert opened.evaluation("test").outputs == [
+        Output("fine day", "very good", "very good"),
+        Output("sad bad day", "bad", "bad"),
+    ]
     assert trained.metrics()[-1]["train"].keys() == {"loss", "accuracy"}
     assert len(look.draw(opened)) >= 1
 
@@ -75,6 +83,39 @@ def test_a_class_that_training_has_not_is_named_by_file_and_line(tmp_path: Path)
     assert not (tmp_path / "run").exists()
     made, _ = train(settings(folder, "data.on_bad_line=skip"), tmp_path / "run")
     assert any("valid.tsv: 1 line was left out" in notice for notice in made.warnings())
+
+
+def test_a_class_written_in_another_form_is_the_same_class(tmp_path: Path) -> None:
+    one, two = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    folder = labelled(
+        tmp_path, train=f"a a\t{one}\nb a\t{two}\nc b\ttea\n", valid=f"a\t{two}\nb\ttea\n"
+    )
+    task = Classify.learn(settings(folder))
+    assert task.labels.names == [one, "tea"]
+    task.check_data()
+    evaluation = task.evaluate(task.build_model().eval(), "valid", engine=Engine())
+    assert [output.target for output in evaluation.outputs] == [one, "tea"]
+
+
+def test_unknown_pieces_are_counted_and_unknown_words_refused(tmp_path: Path) -> None:
+    folder = labelled(tmp_path)
+    for kind in ("bpe", "words"):
+        task = Classify.learn(settings(folder, f"tokenizer.kind={kind}"))
+        model, request = task.build_model().eval(), Request(["a good 日本 day"], Decode())
+        if kind == "words":
+            with pytest.raises(UserError, match="'日本' is not in the vocabulary"):
+                task.predict(model, request, engine=Engine())
+        else:
+            (sentence,) = task.predict(model, request, engine=Engine()).counts.warnings()
+            assert "are not in the vocabulary, and are read as <unk>" in sentence
+
+
+def test_a_classifier_of_weights_that_are_no_numbers_is_refused(tmp_path: Path) -> None:
+    task = Classify.learn(settings(labelled(tmp_path)))
+    model = task.build_model().eval()
+    next(model.parameters()).data.fill_(float("nan"))
+    with pytest.raises(UserError, match="gives NaN in place of probabilities"):
+        task.predict(model, Request(["a good day"], Decode()), engine=Engine())
 
 
 def test_one_class_alone_is_refused(tmp_path: Path) -> None:
@@ -127,6 +168,14 @@ def test_epochs_of_a_curriculum_are_counted_as_they_grow() -> None:
     grown = sum(counts[:17]) + 3 * counts[16]  # past the curriculum, as many as in its first epoch
     assert task.steps(epochs=20, accumulate=1) == grown
     assert counts[0] < counts[16]
+
+
+def test_a_very_long_curriculum_is_counted_in_samples() -> None:
+    epochs = 100_000
+    settings = ["train.batch_tokens=32", "data.epoch_size=2", f"data.curriculum={epochs}"]
+    task = Classify.learn(config.load("parity", [*settings, f"train.epochs={epochs}"]))
+    assert epochs <= task.steps(epochs=epochs, accumulate=1) < 2 * epochs
+    assert task.steps(epochs=2 * epochs, accumulate=1) > 2 * epochs
 
 
 def test_other_labels_than_the_weights_learned_are_refused(tmp_path: Path) -> None:

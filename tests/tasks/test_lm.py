@@ -81,6 +81,20 @@ def test_tokens_without_an_id_are_told_before_training(settings, tmp_path: Path)
     assert any("data.train: " in one and "are not in the vocabulary" in one for one in messages)
 
 
+def test_unknown_pieces_of_a_prompt_are_counted_and_unknown_characters_refused(settings) -> None:
+    for kind in ("bpe", "chars"):
+        task = LanguageModelling.learn(settings(f"tokenizer.kind={kind}"))
+        model, request = task.build_model().eval(), Request(["the 日本 cat"], Decode())
+        engine = run.make_engine(device="cpu")
+        if kind == "chars":
+            with pytest.raises(UserError, match="'日' is not in the vocabulary"):
+                task.predict(model, request, engine=engine)
+        else:
+            answer = task.predict(model, request, engine=engine)
+            assert 0 < answer.counts.unknown < answer.counts.tokens
+            assert answer.predictions[0].outputs
+
+
 def test_what_is_carried_is_float32_whatever_it_was_computed_in(settings, tmp_path) -> None:
     half = run.make_engine(device="cpu", precision="bf16")
     train(settings("train.steps=4"), tmp_path / "run", engine=half)

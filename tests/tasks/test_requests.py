@@ -95,3 +95,45 @@ def test_predictions_are_plain_json(tiny_run: Path, capsys: pytest.CaptureFixtur
     (prediction,) = load(tiny_run).predictions(["3 1 2"], aligned=True)
     print_json(prediction.as_json())
     assert json.loads(capsys.readouterr().out)["outputs"] == prediction.outputs
+
+
+def test_an_answer_counts_nothing_of_earlier_ones(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    cut = {"max_new_tokens": 1}
+    first = run.answer(["3 1 2", "x", "5 4"], decoding=cut, on_bad_line="skip")
+    assert first.counts.cut > 0
+    assert first.refusals
+    assert run.answer([""], decoding=cut).counts == Counts()
+    again = run.answer(["3 1 2", "x", "5 4"], decoding=cut, on_bad_line="skip")
+    assert (again.counts, again.refusals) == (first.counts, first.refusals)
+
+
+@pytest.mark.parametrize("decoding", [{}, {"beam": 3}, {"strategy": "sample"}])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_of_weights_that_are_no_numbers_is_refused(tiny_run, decoding, value) -> None:
+    run = load(tiny_run)
+    next(run.model.parameters()).data.fill_(value)
+    with pytest.raises(UserError, match="gives NaN in place of probabilities: its weights are"):
+        run.predict(["3 1 2"], **decoding)
+
+
+def test_a_device_that_does_not_exist_is_named(tiny_run: Path) -> None:
+    with pytest.raises(UserError, match="device='tpu' is not one of auto, cpu, cuda, mps"):
+        load(tiny_run, device="tpu")
+
+
+def test_an_ensemble_is_not_traced(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    with pytest.raises(UserError, match="An ensemble cannot be traced: trace its runs one by one"):
+        run.together_with([load(tiny_run)]).trace("3 1 2")
+
+
+@pytest.mark.parametrize("text", ["3 \udcff", "3\0"])
+def test_what_cannot_be_read_is_no_prefix_and_not_traced(tiny_run: Path, text: str) -> None:
+    run = load(tiny_run)
+    with pytest.raises(UserError, match="prefix: not UTF-8 text"):
+        run.answer(["3 1 2"], prefix=text)
+    with pytest.raises(UserError, match="trace: not UTF-8 text"):
+        run.trace(text)
+    with pytest.raises(UserError, match="line:1: not UTF-8 text"):
+        run.answer([text])
