@@ -1,5 +1,7 @@
 """A new run directory, which can be resumed from its first moment."""
 
+import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,21 +9,43 @@ from regard import config as configuration
 from regard.config import Config
 from regard.runs.directory import is_run
 from regard.system.errors import UserError
-from regard.system.files import saying_what_failed, writing
+from regard.system.files import aside_of, saying_what_failed, writing
 from regard.tasks import Task
 from regard.training.callbacks import SaveCheckpoints
 from regard.training.loop import Loop
 
 
 def refuse_to_overwrite(out: Path) -> None:
-    """Refuse a place where something is already."""
+    """Refuse a place where something is already, or where nothing can be written."""
+    with saying_what_failed(out):
+        if out.name in ("", "..") or (out.is_dir() and out.samefile(os.curdir)):
+            raise UserError(
+                f"--out {out} is not a directory to create: name a new one, as in "
+                f"--out {out / 'run'}."
+            )
+        _try_to_write(out)
     if is_run(out):
         raise UserError(
             f"{out} already holds a run. Continue it with --resume, choose another --out, or "
             f"remove the directory."
         )
+    if out.is_symlink():
+        nothing = "" if out.exists() else ", where there is nothing"
+        raise UserError(
+            f"{out} is a link to {out.readlink()}{nothing}: a run is not created over a link. Name "
+            f"another --out."
+        )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not empty; choose another --out.")
+
+
+def _try_to_write(out: Path) -> None:
+    """Raise what writing would raise later, when tokenizers are learned and data is read."""
+    aside = aside_of(out)
+    place = next(parent for parent in aside.absolute().parents if os.path.lexists(parent))
+    (place / aside.name).exists()  # its name may be too long
+    with tempfile.TemporaryFile(dir=place):
+        pass
 
 
 def create(

@@ -8,19 +8,23 @@ checkpoints/step-N/ weights, optimiser, progress, and a manifest of their hashes
 metrics.jsonl       one line per evaluation
 """
 
-import contextlib
-import json
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from regard import config as configuration
 from regard.config import Config
 from regard.system.errors import UserError
+from regard.system.files import saying_why_unreadable
+from regard.system.json_files import JsonError, parse_json
 from regard.tasks import TASKS, Task
 
 
 def is_run(path: Path) -> bool:
-    return (path / "config.yaml").is_file()
+    file = path / "config.yaml"
+    with saying_why_unreadable(file):
+        return file.is_file()
 
 
 def read_config(path: Path) -> Config:
@@ -36,7 +40,9 @@ def open_task(config: Config, path: Path) -> Task:
     kind = TASKS[config.task]
     files = {}
     for name in kind.FILES:
-        if (path / name).is_file():
+        with saying_why_unreadable(path / name):
+            present = (path / name).is_file()
+        if present:
             files[name] = configuration.read_text(path / name)
     try:
         return kind.open(config, files)
@@ -44,15 +50,34 @@ def open_task(config: Config, path: Path) -> Task:
         raise UserError(f"{path}: {error}.") from None
 
 
+class MetricsLine(BaseModel):
+    """A line of metrics.jsonl: one evaluation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    step: int
+    epoch: int = 0
+    lr: int | float
+    seconds: int | float = 0.0
+    train: dict[str, int | float]
+    valid: dict[str, int | float]
+    best: bool = False
+    averaged: list[int] = []
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; one that a kill cut short is left out."""
+    """The lines of metrics.jsonl; a last one that a kill cut short is left out."""
     log = path / "metrics.jsonl"
-    if not log.exists():
-        return []
-    lines = []
-    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-        with contextlib.suppress(ValueError):
-            value = json.loads(line)
-            if isinstance(value, dict) and {"step", "lr", "train", "valid"} <= value.keys():
-                lines.append(value)
-    return lines
+    with saying_why_unreadable(log):
+        if not log.exists():
+            return []
+        text = log.read_text(encoding="utf-8", errors="replace")
+    *lines, _ = text.split("\n")  # after the last line end, nothing or a line cut short
+    metrics: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values: MetricsLine = parse_json(line, MetricsLine, where=f"{log}:{number}")
+        except JsonError as error:
+            raise UserError(f"{error}. Remove the line, or put a good copy back.") from None
+        metrics.append(values.model_dump(exclude_unset=True))
+    return metrics

@@ -21,9 +21,14 @@ def locked(directory: Path) -> Iterator[None]:
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, directory)
         yield
-    except BlockingIOError:
-        raise UserError(f"{directory} is being trained by another process.") from None
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"{directory} is being trained by another process.") from None

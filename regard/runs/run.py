@@ -20,6 +20,7 @@ from regard.system.errors import UserError
 from regard.system.files import saying_what_failed, writing
 from regard.system.tensors import read_weights
 from regard.tasks import TASKS, Answer, Evaluation, Prediction, Request, Task
+from regard.tasks.task import identity_keys
 
 EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
 """What writes a model, by the name of the engine or the format."""
@@ -159,6 +160,8 @@ class Run:
 
     def trace(self, text: str) -> Trace:
         """Attention of every layer and head, masks and shapes, by readable path."""
+        if self.members > 1:
+            raise UserError("An ensemble cannot be traced: trace its runs one by one.")
         return self.task.trace(self.model, text, engine=self.engine)
 
     def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
@@ -184,7 +187,7 @@ def load(
     quantize: "int8" computes the linear layers of a Transformer in 8 bits: faster on a CPU.
     """
     path = Path(path)
-    config = read_config(path)
+    stored = read_config(path)
     for setting in settings:
         key = setting.partition("=")[0].strip()
         if not key.startswith("data.") or key in FIXED_DATA_KEYS:
@@ -192,13 +195,14 @@ def load(
                 f"-s {setting}: of a trained run, only the keys that say where its data comes "
                 f"from can be changed."
             )
-    config = configuration.override(config, settings, where=str(path))
+    config = configuration.override(stored, settings, where=str(path))
     if data is not None:
         config.data.directory = str(data)
     task = open_task(config, path)
     model = task.build_model()
-    read_weights(path / "model.safetensors", model, metadata=task.identity)
-    engine = make_engine(device=device)  # type: ignore[arg-type]
+    metadata = task.identity | identity_keys(stored)
+    read_weights(path / "model.safetensors", model, metadata=metadata)
+    engine = make_engine(device=device)
     if quantize is not None:
         _quantize(model, quantize, engine, path)
     model = model.to(engine.device).eval()

@@ -1,25 +1,26 @@
 """Train: from a configuration to a run directory, in one go or resumed."""
 
 import contextlib
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
 from regard import config as configuration
 from regard.config import Config
+from regard.runs.best_weights import BestWeights
 from regard.runs.creating import create, refuse_to_overwrite
-from regard.runs.directory import open_task
+from regard.runs.directory import open_task, read_config
 from regard.runs.initial_weights import InitialWeights
 from regard.runs.lock import locked
-from regard.runs.resuming import check_resumed, drop_metrics_after, restore, warn_of_schedule
+from regard.runs.resuming import Resumed, check_resumed, drop_metrics_after, restore
 from regard.runs.run import Run
 from regard.system.engine import Engine, make_engine
-from regard.system.files import write_text, writing
+from regard.system.files import remove_leftovers, write_text
 from regard.system.memory import keep_freed_memory
 from regard.system.ranks import World
-from regard.system.tensors import read_weights, weights, write_tensors
+from regard.system.tensors import read_weights
 from regard.tasks import TASKS, Task
 from regard.training.averages import MovingAverage, Snapshots
 from regard.training.callbacks import Evaluate, SaveCheckpoints, StopOnSignal
@@ -37,6 +38,7 @@ def train(
     *,
     resume: bool = False,
     init: str | Path | None = None,
+    recipe: dict[str, Any] | None = None,
     engine: Engine | None = None,
     world: World | None = None,
     say: Callable[[str], None] = print,
@@ -46,6 +48,8 @@ def train(
     resume: continue the run in that directory from its newest checkpoint.
     init: another run whose weights to begin with, or parts of it: "runs/a:encoder,decoder".
     A run that is resumed has them already: None, or the same as when it began.
+    recipe: the keys of the recipe that the configuration was made from, so that a later change in
+    it is noticed; None if it was made otherwise.
     world: the processes that train together; None: this one alone. Rank 0 alone writes and speaks.
     say: is given the messages on the way, one sentence at a time.
     """
@@ -55,12 +59,15 @@ def train(
     config.require_training(where=str(out) if resume else config.recipe or "The configuration")
     if init is not None:
         config = config.model_copy(update={"init": str(init)})
+    resumed, initial = None, None
     with contextlib.ExitStack() as held:
         if resume:
-            began, config = check_resumed(config, out)
+            read_config(out)  # refuses what is no run
             if world.writes:
                 held.enter_context(locked(out))
-            task, initial = open_task(config, out), None
+            resumed = check_resumed(config, out)
+            config = resumed.config
+            task = open_task(config, out)
         else:
             if world.writes:  # another rank may come here when rank 0 has created it already
                 refuse_to_overwrite(out)
@@ -68,25 +75,41 @@ def train(
         task.check_data()
         for sentence in task.warnings():
             say(sentence)
-        model = task.build_model()
+        model = task.build_model(copies=4 if engine.device.type == "cpu" else 1)
         if initial is not None:
             initial.copy_to(model, task, say=say)
         model = model.to(engine.device)
         loop = _loop(config, task, model, engine, world)
+        loop.progress.recipe = recipe
         checkpoints = _checkpoints(config, task, model, out)
         _describe(config, model, engine, say)
         loop.probe()  # before anything is written
-        if resume:
-            restore(loop, checkpoints, say)
-            warn_of_schedule(began, config, say)
-            world.wait()  # all have read the run: from here on it changes
-            if world.writes:
-                write_text(out / "config.yaml", configuration.dump(config))
-                drop_metrics_after(out, loop.progress.step)
+        run = Run(out, config, task, model, engine)
+        if resumed is not None:
+            _go_on(run, resumed, loop, checkpoints, say)
         elif world.writes:
             create(out, config, task, loop=loop, checkpoints=checkpoints)
             held.enter_context(locked(out))
-        return _run_loop(Run(out, config, task, model, engine), loop, checkpoints), loop.stop
+        return _run_loop(run, loop, checkpoints, say), loop.stop
+
+
+def _go_on(
+    run: Run,
+    resumed: Resumed,
+    loop: Loop,
+    checkpoints: SaveCheckpoints,
+    say: Callable[[str], None],
+) -> None:
+    """Put the checkpoint into the loop, and make the run directory that of its step."""
+    restore(resumed, loop, checkpoints, say)
+    _best_weights(run).replace_lost(loop, say)  # waits: from here on the run changes
+    if loop.world.writes:
+        write_text(run.path / "config.yaml", configuration.dump(run.config))
+        drop_metrics_after(run.path, loop.progress.step)
+
+
+def _best_weights(run: Run) -> BestWeights:
+    return BestWeights(run.path, run.task.identity, averaged=bool(run.config.training.ema))
 
 
 def _silent(sentence: str) -> None:
@@ -162,28 +185,33 @@ def _loop(
         steps,
         accumulate=settings.accumulate,
         clip=settings.clip,
-        progress=Progress(data=task.fingerprint, engine=str(engine)),
+        progress=Progress(
+            data=task.fingerprint,
+            engine=str(engine),
+            threads=engine.threads,
+            held_out=task.held_out_fingerprints,
+            config=config.model_dump(),
+        ),
     )
 
 
-def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
+def _run_loop(
+    run: Run, loop: Loop, checkpoints: SaveCheckpoints, say: Callable[[str], None]
+) -> Run:
     """Train, with all that happens beside it; the run ends with its best weights."""
-    settings, best = run.config.training, run.path / "model.safetensors"
+    settings, best = run.config.training, _best_weights(run)
 
     def scores() -> dict[str, float]:
         return run.task.evaluate(
             run.model, "valid", engine=run.engine, metrics=[settings.metric]
         ).metrics
 
-    def save_best() -> None:
-        with writing(best) as aside:
-            write_tensors(aside, weights(run.model), metadata=run.task.identity)
-
     snapshots = Snapshots(
-        run.path / "snapshots", settings.average, settings.average_of, run.task.identity
+        run.path / "snapshots", settings.average, settings.average_of, run.task.identity, say
     )
     if loop.world.writes:
-        _remove_leftovers(run.path, checkpoints.directory, snapshots.directory)
+        for folder in (run.path, checkpoints.directory, snapshots.directory):
+            remove_leftovers(folder)
     with (
         StopOnSignal() as signals,
         ShowProgress(
@@ -195,7 +223,7 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
             settings.metric,
             scores,
             run.task.means,
-            save_best,
+            lambda: best.save(run.model),
             run.path / "metrics.jsonl",
             settings.patience,
             checkpoints.average,
@@ -206,18 +234,13 @@ def _run_loop(run: Run, loop: Loop, checkpoints: SaveCheckpoints) -> Run:
         loop.callbacks = [shown, signals, *average, evaluate, checkpoints]
         if settings.patience is None or loop.progress.since_best < settings.patience:
             loop.run()
+        signals.after_step(loop)  # one that came during the last evaluation
         loop.world.wait()  # till rank 0 has written the last snapshot
         if loop.stop is None or loop.stop.signal is None:
             evaluate.average_at_the_end(loop)
-    if loop.world.writes and not best.exists():
-        save_best()  # stopped before the first evaluation: the latest is the best
+    if loop.world.writes:
+        best.save_if_none(loop, say)
     loop.world.wait()  # till rank 0 has written the best weights
-    read_weights(best, run.model, metadata=run.task.identity)
+    read_weights(best.path, run.model, metadata=run.task.identity)
     run.model.eval()
     return run
-
-
-def _remove_leftovers(*folders: Path) -> None:
-    """Remove what a killed process was writing."""
-    for leftover in [path for folder in folders for path in folder.glob(".*.part")]:
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()

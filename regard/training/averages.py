@@ -1,7 +1,7 @@
 """Averages of weights: a moving average while training, or the mean of several evaluations."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -61,10 +61,13 @@ class Snapshots:
     count: int
     choice: Choice
     metadata: dict[str, str]
+    say: Callable[[str], None] = print
+    """Is told of a file that somebody has removed."""
 
     def take(self, loop: Loop, rank: list[float]) -> None:
         """Save the weights of this step and delete those beyond `count`; a higher rank is kept."""
         step = loop.progress.step
+        self.leave_out_lost(loop)
         if loop.world.writes:
             self._write(loop)
         kept = [*loop.progress.snapshots, [float(step), *rank]]
@@ -74,6 +77,18 @@ class Snapshots:
         if loop.world.writes:
             for old, *_ in kept[: -self.count]:
                 self._file(int(old)).unlink(missing_ok=True)
+
+    def leave_out_lost(self, loop: Loop) -> None:
+        """Forget the snapshots whose files are gone, and say so: the others are averaged."""
+        kept = loop.progress.snapshots
+        lost = [snapshot for snapshot in kept if not self._file(int(snapshot[0])).exists()]
+        if lost:
+            steps = ", ".join(str(int(step)) for step, *_ in lost)
+            self.say(
+                f"{self.directory}: the weights of step {steps} are gone, and will not be part of "
+                f"the average."
+            )
+            loop.progress.snapshots = [snapshot for snapshot in kept if snapshot not in lost]
 
     def _write(self, loop: Loop) -> None:
         with saying_what_failed(self.directory):

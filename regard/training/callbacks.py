@@ -65,7 +65,8 @@ class Evaluate:
         else:
             progress.since_best += 1
         self._write(loop, train=self.means(progress.take_sums()), valid=valid, best=better)
-        if self.patience is not None and progress.since_best >= self.patience:
+        exhausted = self.patience is not None and progress.since_best >= self.patience
+        if exhausted and loop.stop is None:  # a signal in the same step is the reason to stop
             loop.stop = Stop(f"no better {self.metric} in {self.patience} evaluations")
 
     def _rank(self, valid: dict[str, float]) -> list[float]:
@@ -90,8 +91,11 @@ class Evaluate:
 
     def average_at_the_end(self, loop: Loop) -> None:
         """Evaluate the mean of the snapshots too; if it is the best so far, it is kept."""
+        if self.snapshots is None:
+            return
+        self.snapshots.leave_out_lost(loop)
         kept = loop.progress.snapshots
-        if self.snapshots is None or len(kept) < 2:
+        if len(kept) < 2:
             return
         set_weights(loop.model, self.snapshots.mean(loop))
         loop.model.eval()
@@ -159,5 +163,6 @@ class StopOnSignal:
         signal.signal(number, self._before[number])
 
     def after_step(self, loop: Loop) -> None:
+        """Stop the loop if a signal has come; called once more after the last step."""
         if self.received is not None:
             loop.stop = Stop(f"stopped by {self.received.name}", self.received)

@@ -1,8 +1,7 @@
 """Checkpoints: everything that a run needs to go on to the same bits."""
 
-import json
 import re
-import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from regard.system.errors import UserError
-from regard.system.files import saying_what_failed, sha256, write_json, writing
+from regard.system.files import (
+    remove_whole,
+    saying_what_failed,
+    saying_why_unreadable,
+    sha256,
+    write_json,
+    writing,
+)
+from regard.system.json_files import JsonError, read_json
 from regard.system.tensors import read_tensors, read_weights, weights, write_tensors
+from regard.training.loop import Progress
 from regard.training.optimisers import optimiser_tensors, restore_optimiser
 
 MANIFEST = "manifest.json"
@@ -35,7 +43,7 @@ def save_checkpoint(
 ) -> None:
     """Write `directory/step-N`, and only then remove all but the newest `keep`."""
     with saying_what_failed(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(exist_ok=True)  # not its parents: a run that is gone stays so
     target = directory / f"step-{step}"
     if target.exists():
         return  # the same step of the same run has the same bits
@@ -48,7 +56,7 @@ def save_checkpoint(
         write_json(aside / "progress.json", progress)
         write_json(aside / MANIFEST, {path.name: sha256(path) for path in sorted(aside.iterdir())})
     for old in sorted(saved_steps(directory))[:-keep]:
-        shutil.rmtree(directory / f"step-{old}", ignore_errors=True)
+        remove_whole(directory / f"step-{old}")
 
 
 def saved_steps(directory: Path) -> list[int]:
@@ -57,15 +65,36 @@ def saved_steps(directory: Path) -> list[int]:
     return [int(match[1]) for match in matches if match]
 
 
-def load_checkpoint(
-    directory: Path,
-    *,
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    metadata: dict[str, str],
-) -> tuple[dict[str, Any], Extra]:
-    """Put the newest checkpoint into model and optimiser; its progress and extra tensors."""
-    steps = sorted(saved_steps(directory))
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files are what was written."""
+
+    folder: Path
+    progress: Progress
+    extra: tuple[str, ...] = ()
+    """The names of its more tensors."""
+
+    def load(
+        self, *, model: nn.Module, optimiser: torch.optim.Optimizer, metadata: dict[str, str]
+    ) -> Extra:
+        """Put it into model and optimiser; its extra tensors."""
+        read_weights(self.folder / "model.safetensors", model, metadata=metadata)
+        state, _ = read_tensors(self.folder / "optimizer.safetensors")
+        try:
+            if self.progress.step and not state:
+                raise ValueError("it is empty")
+            restore_optimiser(optimiser, model, state)
+        except ValueError as error:
+            raise UserError(
+                f"{self.folder / 'optimizer.safetensors'} does not fit: {error}."
+            ) from None
+        return {name: read_tensors(self.folder / f"{name}.safetensors")[0] for name in self.extra}
+
+
+def newest_checkpoint(directory: Path) -> Checkpoint:
+    """The newest checkpoint in a directory; refused if any of its files is damaged."""
+    with saying_why_unreadable(directory):
+        steps = sorted(saved_steps(directory))
     if not steps:
         raise UserError(
             f"There is no checkpoint in {directory} to resume from. Train into another --out, or "
@@ -73,37 +102,38 @@ def load_checkpoint(
         )
     newest = directory / f"step-{steps[-1]}"
     names = _checked(newest, earlier=steps[:-1])
-    read_weights(newest / "model.safetensors", model, metadata=metadata)
-    state, _ = read_tensors(newest / "optimizer.safetensors")
     try:
-        if steps[-1] and not state:
-            raise ValueError("it is empty")
-        restore_optimiser(optimiser, model, state)
-    except ValueError as error:
-        raise UserError(f"{newest / 'optimizer.safetensors'} does not fit: {error}.") from None
-    extra = {Path(name).stem: read_tensors(newest / name)[0] for name in names if name not in FILES}
-    return json.loads((newest / "progress.json").read_text(encoding="utf-8")), extra
+        progress: Progress = read_json(newest / "progress.json", Progress)
+    except JsonError as error:
+        raise UserError(f"{error}: it is of another version of Regard.") from None
+    if progress.step != steps[-1]:
+        raise UserError(f"{newest} is that of step {progress.step}: give it its name back.")
+    extra = tuple(Path(name).stem for name in names if name not in FILES)
+    return Checkpoint(newest, progress, extra)
 
 
 def _checked(checkpoint: Path, *, earlier: list[int]) -> list[str]:
     """The files of a checkpoint, if the hash of each is the one that its manifest has."""
-    names: list[str] = []
     try:
-        manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-        names = [*FILES, *sorted(manifest.keys() - set(FILES))]
-        faulty = [name for name in names if not (checkpoint / name).is_file()]
-        faulty += [
-            name for name in names if not faulty and sha256(checkpoint / name) != manifest[name]
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
-        faulty = [MANIFEST]
-    if faulty:
-        way_on = (
-            f"Remove that folder to go on from step {earlier[-1]}."
-            if earlier
-            else "There is no earlier one: train the run again."
-        )
-        raise UserError(
-            f"{checkpoint} is damaged: {faulty[0]} is not what was saved there. {way_on}"
-        )
+        manifest: dict[str, str] = read_json(checkpoint / MANIFEST, dict[str, str])
+    except JsonError:
+        raise _damaged(checkpoint, MANIFEST, earlier) from None
+    names = [*FILES, *sorted(manifest.keys() - set(FILES))]
+    for name in names:
+        file = checkpoint / name
+        if Path(name).name != name or name not in manifest:
+            raise _damaged(checkpoint, MANIFEST, earlier)
+        with saying_why_unreadable(file):
+            intact = file.is_file() and sha256(file) == manifest[name]
+        if not intact:
+            raise _damaged(checkpoint, name, earlier)
     return names
+
+
+def _damaged(checkpoint: Path, name: str, earlier: list[int]) -> UserError:
+    way_on = (
+        f"Remove that folder to go on from step {earlier[-1]}."
+        if earlier
+        else "There is no earlier one: train the run again."
+    )
+    return UserError(f"{checkpoint} is damaged: {name} is not what was saved there. {way_on}")

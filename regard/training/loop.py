@@ -3,10 +3,11 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
+from pydantic import ConfigDict
 from torch import nn
 
 from regard.data.batches import TARGETS
@@ -32,9 +33,19 @@ class Batches(Protocol):
         ...
 
 
+Numbers = dict[str, int | float]
+"""The fields of a `Sum`, by name."""
+SUM_FIELDS = {part.name for part in fields(Sum)}
+
+
 @dataclass
 class Progress:
-    """How far a run has come; with the weights and the optimiser's state, all there is to know."""
+    """How far a run has come; with the weights and the optimiser's state, all there is to know.
+
+    A checkpoint keeps it as progress.json, which is read back by these types.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     step: int = 0
     """Updates made."""
@@ -47,7 +58,7 @@ class Progress:
     """Evaluations since then."""
     snapshots: list[list[float]] = field(default_factory=list)
     """Evaluations whose weights are kept to be averaged: the step of each, and its rank."""
-    seen: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, Numbers | int | float] = field(default_factory=dict)
     """Sums over the training batches since the last evaluation, by the name of their loss."""
     seconds: float = 0.0
     """How long training took so far."""
@@ -55,11 +66,22 @@ class Progress:
     """The fingerprint of what is trained on."""
     engine: str = ""
     """Where and how it was computed."""
+    threads: int = 0
+    """How many threads computed it; 0 if that does not matter, or was not recorded."""
+    held_out: dict[str, str] = field(default_factory=dict)
+    """The fingerprints of the data that is not trained on, by split."""
+    config: dict[str, Any] | None = None
+    """The whole configuration; None in checkpoints of earlier versions."""
+    recipe: dict[str, Any] | None = None
+    """The keys of the recipe or YAML file that the run was started with, if it was started so."""
 
     def __post_init__(self) -> None:
         if isinstance(self.seen.get("tokens"), int):  # saved when losses had no names
             count = self.seen.pop("tokens")
-            self.seen = {TARGETS: {"count": count, **self.seen}}
+            self.seen = {TARGETS: {"count": count, **self.seen}}  # type: ignore[dict-item]
+        for name, numbers in self.seen.items():
+            if not isinstance(numbers, dict) or not numbers.keys() <= SUM_FIELDS:
+                raise ValueError(f"seen.{name}: not the sums of a loss")
 
     def add(self, sums: Sums) -> None:
         """Add the sums of an update to those since the last evaluation."""
@@ -71,7 +93,7 @@ class Progress:
         return sums
 
     def _sums(self) -> Sums:
-        return Sums({name: Sum(**numbers) for name, numbers in self.seen.items()})
+        return Sums({name: Sum(**numbers) for name, numbers in self.seen.items()})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,16 @@
 """A progress bar on standard error, or plain lines where that is not a terminal."""
 
-import sys
 import time
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from regard.system.standard_error import standard_error
 from regard.training.loop import Loop
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed."""
-
-
-class _Screen(Console):
-    """Standard error; if its reader leaves, training goes on and says no more."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
 
 
 class ShowProgress:
@@ -27,7 +20,8 @@ class ShowProgress:
     """
 
     def __init__(self, *, steps: int, done: int = 0, quiet: bool = False) -> None:
-        self._console = _Screen(stderr=True, highlight=False, quiet=quiet)
+        # Training goes on where standard error is closed, its reader has left, or its disk is full.
+        self._console = Console(file=cast(IO[str], standard_error()), highlight=False, quiet=quiet)
         self._steps = steps
         self._bar: Progress | None = None
         self._began = self._last = time.monotonic()
@@ -35,7 +29,7 @@ class ShowProgress:
         self._tokens = 0
         self._tokens_began = (0, self._began)
         self._speed = 0.0
-        if sys.stderr is not None and sys.stderr.isatty() and not quiet:
+        if self._console.file.isatty() and not quiet:
             self._bar = Progress(
                 TextColumn("[bold]{task.completed:.0f}/{task.total:.0f}"),
                 BarColumn(bar_width=None),

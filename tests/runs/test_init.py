@@ -13,9 +13,9 @@ from regard.runs.trainer import train
 from regard.system.errors import UserError
 from regard.system.tensors import read_tensors
 from tests.command import refused
-from tests.conftest import TINY
+from tests.conftest import TINY_ON_FILES
 
-FEW = [*TINY, "train.steps=2", "train.eval_every=2", "train.schedule=constant", "seed=5"]
+FEW = [*TINY_ON_FILES, "train.steps=2", "train.eval_every=2", "train.schedule=constant", "seed=5"]
 
 
 def first_weights(run: Path) -> dict[str, torch.Tensor]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard.training.checkpoint import saved_steps
+from tests.conftest import as_options
 
 SETTINGS = [
     "train.steps=120",
@@ -24,14 +25,13 @@ SETTINGS = [
     "model.dropout=0.2",
 ]
 MANY_EPOCHS = ["data.train=pairs.tsv", "data.valid=pairs.tsv", "train.batch_size=16"]
-ONE_EPOCH = ["train.batch_tokens=128"]
+ONE_EPOCH = ["train.batch_tokens=128", "data.epoch_size=3000"]
 
 
 def start(folder: Path, out: str, settings: list[str], *, resume: bool = False) -> subprocess.Popen:
-    words = [word for setting in SETTINGS + settings for word in ("-s", setting)]
     return subprocess.Popen(
-        [sys.executable, "-m", "regard", "train", "sort", "--out", out, "--data", str(folder)]
-        + words
+        [sys.executable, "-m", "regard", "train", "sort", "--out", out]
+        + as_options(SETTINGS + settings)
         + (["--resume"] if resume else []),
         cwd=folder,
         stderr=subprocess.PIPE,

@@ -66,6 +66,23 @@ def test_the_last_or_the_best_snapshots_are_kept_and_averaged(tmp_path: Path) ->
     assert best == (["step-1.safetensors", "step-3.safetensors"], 25.0)
 
 
+def test_a_lost_snapshot_is_told_at_the_next_evaluation_and_left_out(tmp_path: Path) -> None:
+    told: list[str] = []
+    kept = Snapshots(tmp_path, 3, "last", {}, told.append)
+    progress = Progress()
+    for step, value in ((1, 10.0), (2, 20.0), (3, 40.0)):
+        loop = loop_at(step, value)
+        loop.progress.snapshots = progress.snapshots
+        if step == 3:
+            (tmp_path / "step-1.safetensors").unlink()
+        kept.take(loop, [0.0])
+        progress = loop.progress
+    assert told == [
+        f"{tmp_path}: the weights of step 1 are gone, and will not be part of the average."
+    ]
+    assert kept.mean(loop)["bias"].item() == 30.0
+
+
 def test_a_mean_that_is_best_is_what_is_kept(call, tiny, tmp_path: Path, monkeypatch) -> None:
     ranks = iter([[0.0], [1.0], [2.0], [3.0]])  # of three evaluations, and of the mean
     monkeypatch.setattr(Evaluate, "_rank", lambda self, valid: next(ranks))

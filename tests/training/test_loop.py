@@ -1,7 +1,11 @@
 """The loop and what happens beside it."""
 
 import json
+import os
 import resource
+import shutil
+import signal
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -18,16 +22,16 @@ from regard.system.engine import make_engine
 from regard.system.errors import UserError
 from regard.system.files import sha256, write_text
 from regard.system.tensors import read_tensors, write_tensors
-from regard.training.callbacks import Evaluate
-from regard.training.checkpoint import FILES, load_checkpoint, save_checkpoint, saved_steps
+from regard.training.callbacks import Evaluate, StopOnSignal
+from regard.training.checkpoint import FILES, newest_checkpoint, save_checkpoint, saved_steps
 from regard.training.gradients import WholeBatch
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
-from tests.conftest import TINY
+from tests.conftest import TINY, TINY_ON_FILES
 
 
-def trained(path: Path, *settings: str, **options) -> tuple[Run, Stop | None]:
-    return train(config.load("sort", [*TINY, *settings]), path, **options)
+def trained(path: Path, *settings: str, tiny=TINY, **options) -> tuple[Run, Stop | None]:
+    return train(config.load("sort", [*tiny, *settings]), path, **options)
 
 
 def test_a_run_directory_is_complete(tiny_run: Path) -> None:
@@ -80,6 +84,70 @@ def test_patience_stops_early_and_a_resumed_run_stays_stopped(tmp_path: Path, me
     assert max(saved_steps(tmp_path / "run" / "checkpoints")) == step
 
 
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_signal_in_the_step_where_patience_runs_out_is_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """It may come before that step's evaluation, or while it is made."""
+    evaluations = []
+
+    def rank(self: Evaluate, valid: dict[str, float]) -> list[float]:
+        evaluations.append(valid)
+        if when == "during" and len(evaluations) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return [0.0]
+
+    def look(self: StopOnSignal, loop: Loop) -> None:
+        if when == "before" and loop.progress.step == 2 and self.received is None:
+            os.kill(os.getpid(), signal.SIGTERM)
+        after_step(self, loop)
+
+    after_step = StopOnSignal.after_step
+    monkeypatch.setattr(StopOnSignal, "after_step", look)
+    monkeypatch.setattr(Evaluate, "_rank", rank)
+    _, stop = trained(tmp_path / "run", "train.patience=1", "train.eval_every=1")
+    assert stop is not None
+    assert stop.signal == signal.SIGTERM
+    assert max(saved_steps(tmp_path / "run" / "checkpoints")) == 2
+
+
+def test_a_run_folder_that_is_gone_is_called_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rank(self: Evaluate, valid: dict[str, float]) -> list[float]:
+        shutil.rmtree(tmp_path / "run")
+        return [0.0]
+
+    monkeypatch.setattr(Evaluate, "_rank", rank)
+    with pytest.raises(
+        UserError, match=r"No such file or directory\. The folder .* is gone"
+    ) as told:
+        trained(tmp_path / "run")
+    assert "make room" not in str(told.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_gone_is_not_made_again_by_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="checkpoints could not be written: No such file"):
+        checkpoint(tmp_path / "run" / "checkpoints", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_checkpoint_is_never_there_by_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (1, 2):
+        checkpoint(tmp_path, step)
+
+    def killed(path: Path, **options) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint(tmp_path, 3)
+    assert sorted(saved_steps(tmp_path)) == [2, 3]
+
+
 def test_epochs_are_counted_in_steps(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("1 2\t2 1\n" * 20)
     settings = [
@@ -88,7 +156,7 @@ def test_epochs_are_counted_in_steps(tmp_path: Path) -> None:
         "train.epochs=3",
         "train.batch_size=8",
     ]
-    trained(tmp_path / "run", *settings, f"data.directory={tmp_path}")
+    trained(tmp_path / "run", *settings, f"data.directory={tmp_path}", tiny=TINY_ON_FILES)
     assert max(saved_steps(tmp_path / "run" / "checkpoints")) == 9
 
 
@@ -266,10 +334,9 @@ def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
 
 def load_newest(folder: Path) -> dict:
     model = torch.nn.Linear(200, 200)
-    progress, _ = load_checkpoint(
-        folder, model=model, optimiser=torch.optim.Adam(model.parameters()), metadata={}
-    )
-    return progress
+    newest = newest_checkpoint(folder)
+    newest.load(model=model, optimiser=torch.optim.Adam(model.parameters()), metadata={})
+    return asdict(newest.progress)
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
