@@ -9,10 +9,10 @@ from regard.commands.decoding_options import DecodingCommand, ScoringCommand
 from regard.commands.evaluate import evaluate
 from regard.commands.export import export
 from regard.commands.predict import predict
-from regard.commands.terminal import end_well
+from regard.commands.terminal import end_well, prints
 from regard.commands.train import recipes, train
 from regard.commands.verify import verify
-from regard.system.waiting import wait_asleep
+from regard.system.waiting import adapt_waiting
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,14 +27,14 @@ data_app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Look at data before training on it.",
 )
-app.command()(recipes)
+app.command()(prints(recipes))
 app.command()(train)
-app.command(cls=ScoringCommand)(evaluate)
-app.command(cls=DecodingCommand)(predict)
-app.command()(verify)
+app.command(cls=ScoringCommand)(prints(evaluate))
+app.command(cls=DecodingCommand)(prints(predict))
+app.command()(prints(verify))
 app.command()(export)
 app.add_typer(data_app, name="data")
-data_app.command("check")(data_check)
+data_app.command("check")(prints(data_check))
 
 
 def _print_version(wanted: bool) -> bool:
@@ -59,6 +59,6 @@ def regard(
 
 
 def main() -> None:
-    """The entry point: how threads wait is decided here, before torch is loaded."""
-    wait_asleep()
+    """The entry point; how threads wait for each other adapts to the machine from here on."""
+    adapt_waiting()
     end_well(app)

@@ -20,8 +20,7 @@ def data_check(
     resolved = config.load(recipe, settings or ())
     stops = resolved.data.on_bad_line == "error"
     resolved.data.on_bad_line = "skip"
-    if data is not None:
-        resolved.data.directory = str(data.resolve())
+    options.set_directory(resolved, data)
     reports = TASKS[resolved.task].learn(resolved).data_report()
     if as_json:
         print_json({"splits": {split: report.as_json() for split, report in reports.items()}})

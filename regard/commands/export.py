@@ -13,7 +13,9 @@ from regard.commands.terminal import tell
 def export(
     run: options.RunPath,
     to: Annotated[Literal["ctranslate2", "onnx"], typer.Option(help="Engine or format.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory to create.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Directory to create.", callback=options.utf8)
+    ],
 ) -> None:
     """Export a model for another engine.
 

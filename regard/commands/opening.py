@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.commands import options
+
 if TYPE_CHECKING:
     from regard.runs.run import Run
 
@@ -21,7 +23,10 @@ def open_run(
     from regard.system.memory import keep_freed_memory
 
     keep_freed_memory()
-    return load(path, device=device, data=data, settings=settings, quantize=quantize)
+    options.check_directory(data)
+    run = load(path, device=device, data=data, settings=settings, quantize=quantize)
+    options.set_directory(run.config, data)
+    return run
 
 
 def open_ensemble(

@@ -1,9 +1,23 @@
 """Options that several commands take, each described once."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from regard.data.lines import broken
+from regard.system.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.config import Config
+
+
+def utf8(value: str | Path | None) -> str | Path | None:
+    """Refuse a text that is not UTF-8: nothing is generated after it, or written under its name."""
+    if value is not None and broken(str(value)):
+        raise typer.BadParameter(f"{value} is not UTF-8 text.")
+    return value
+
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
 Recipe = Annotated[
@@ -62,3 +76,23 @@ Ensemble = Annotated[
 def bad_line_setting(on_bad_line: str | None) -> list[str]:
     """--on-bad-line as a setting of the configuration."""
     return [] if on_bad_line is None else [f"data.on_bad_line={on_bad_line}"]
+
+
+def check_directory(data: Path | None) -> None:
+    """Refuse a --data that is no directory."""
+    if data is not None and not data.is_dir():
+        fault = "is not a directory" if data.exists() else "does not exist"
+        raise UserError(
+            f"--data {str(data)!r} {fault}: name the directory that holds the data files."
+        )
+
+
+def set_directory(config: "Config", data: Path | None) -> None:
+    """Put --data into a configuration, which must have files to be found there."""
+    if data is None:
+        return
+    from regard.config import refuse_idle
+
+    check_directory(data)
+    config.data.directory = str(data.resolve())
+    refuse_idle(config, ["data.directory"], where="--data")

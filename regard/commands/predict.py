@@ -22,7 +22,9 @@ def predict(
         Path | None,
         typer.Argument(metavar="FILE", help="One input per line. [standard input, also -]"),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Text that every output begins with.")] = "",
+    prefix: Annotated[
+        str, typer.Option(help="Text that every output begins with.", callback=options.utf8)
+    ] = "",
     align: Annotated[
         bool,
         typer.Option(

@@ -1,29 +1,62 @@
-"""Talking to the person and to other programs, and how a command ends."""
+"""Talking to the person and to other programs, and how a command ends.
+
+Every message passes through `tell`, so that it is one line whatever names and texts are in it.
+"""
 
 import contextlib
+import functools
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, cast
 
 from regard.system.errors import UserError
+from regard.system.standard_error import standard_error
+
+NOT_SHOWN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f"  # control characters: they end a line, or move the cursor
+    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # other line ends; changes of direction
+    r"\ud800-\udfff]"  # what Python makes of bytes that are not UTF-8
+)
 
 
 def tell(text: str) -> None:
-    """Print a message to the person, on standard error."""
-    if sys.stderr is not None:
-        with contextlib.suppress(BrokenPipeError):
-            print(text, file=sys.stderr)
+    """Print a message to the person as one line, on standard error."""
+    print(one_line(text), file=standard_error(), flush=True)
+
+
+def one_line(text: str) -> str:
+    """The text with an escape, such as \\n or \\xff, for all that a terminal cannot show in a line.
+
+    File names, class names and the texts of other programs may hold anything.
+    """
+    return NOT_SHOWN.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    byte = code - 0xDC00  # Python marks a byte that is not UTF-8 so
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else match[0].encode("unicode_escape").decode()
 
 
 def resume_command(arguments: list[str]) -> str:
     """The shell command that continues the training that these arguments began."""
+    words = ["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])]
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """The word as a shell reads it, in one line."""
     import shlex
 
-    return shlex.join(["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])])
+    if not NOT_SHOWN.search(word):
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{one_line(escaped)}'"
 
 
 @contextlib.contextmanager
@@ -32,7 +65,8 @@ def progress(total: int | None = None) -> Iterator[None]:
 
     total: how many lines there will be, if they are generated in several chunks.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    screen = standard_error()
+    if not screen.isatty():
         yield
         return
     from rich.console import Console
@@ -40,7 +74,7 @@ def progress(total: int | None = None) -> Iterator[None]:
 
     from regard.tasks.generating import listener
 
-    console = Console(stderr=True)
+    console = Console(file=cast(TextIO, screen))
     bar = Progress(
         MofNCompleteColumn(),
         BarColumn(),
@@ -69,7 +103,7 @@ def progress(total: int | None = None) -> Iterator[None]:
 
 def progress_of(file: Path | None) -> contextlib.AbstractContextManager[None]:
     """The same for the lines of a file, unless the outputs go to the screen too."""
-    if file is None or not file.is_file() or sys.stdout is None or sys.stdout.isatty():
+    if file is None or not file.is_file() or sys.stdout.isatty():
         return contextlib.nullcontext()
     from regard.data.lines import count_lines
 
@@ -87,21 +121,63 @@ def print_at_once(lines: Iterable[str]) -> None:
     try:
         for line in lines:
             print(line)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         _end_quietly()
 
 
-def end_well(command: Callable[..., Any]) -> NoReturn:
-    """Run a command: the user's mistake, or the system's refusal, is one message and code 2."""
+class _NoOutput(io.TextIOBase):
+    """In place of a standard output that is closed: nothing is printed into nowhere."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        if text:
+            refuse_closed_output()
+        return 0
+
+
+def refuse_closed_output() -> None:
+    """Refuse to go on if there is no standard output to print to."""
+    if isinstance(sys.stdout, _NoOutput):
+        raise UserError(
+            "there is no standard output: it is closed, and what this command prints would be "
+            "lost. Send it to a file, or to /dev/null."
+        )
+
+
+def prints(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose result is what it prints: without standard output it does not begin."""
+
+    @functools.wraps(command)
+    def begin(*arguments: Any, **options: Any) -> Any:
+        refuse_closed_output()
+        return command(*arguments, **options)
+
+    return begin
+
+
+def _prepare_streams() -> None:
+    """Make standard output and error take any text; a closed one is not taken by another file."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # or a library that prints would print into the next file that is opened
+    os.close(descriptor)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.stdout is None:
+        sys.stdout = cast(TextIO, _NoOutput())
+
+
+def end_well(command: Callable[..., Any]) -> NoReturn:
+    """Run a command: the user's mistake, or the system's refusal, is one message and code 2.
+
+    Whatever else goes wrong is one message and code 1, and its traceback is kept in a file.
+    """
+    _prepare_streams()
     try:
-        code = command(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        code = _run(command)
+        sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
     except BrokenPipeError:
@@ -114,22 +190,39 @@ def end_well(command: Callable[..., Any]) -> NoReturn:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}.")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except Exception as error:
+    except BaseException as error:  # a panic of a library in Rust is no Exception
         if not hasattr(error, "format_message"):  # not of the kind that the parser raises
-            raise
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message())
-            raise SystemExit(0) from None
+            from regard.commands.last_resort import keep_and_describe
+
+            _fail(keep_and_describe(error), code=1)
         # The parser's message may have several lines, and a word of its own before the value.
         message = " ".join(error.format_message().split()).replace("Value error, ", "")
-        _fail(f"{message.rstrip('.')}. See regard --help.")
+        stop = "" if message.endswith(("?", "!")) else "."
+        _fail(f"{message.rstrip('.')}{stop} See regard --help.")
     finally:
-        if sys.stderr is not None:
-            try:
-                sys.stderr.flush()
-            except BrokenPipeError:  # it was no failure before, and is none at the end
-                _write_to_nobody(sys.stderr)
+        _flush_or_drop()
     raise SystemExit(code)
+
+
+def _run(command: Callable[..., Any]) -> int:
+    """The code that a command ends with; without arguments it prints its help."""
+    try:
+        return cast(int, command(standalone_mode=False))
+    except Exception as error:
+        if type(error).__name__ != "NoArgsIsHelpError" or not hasattr(error, "format_message"):
+            raise
+        print(error.format_message())
+        return 0
+
+
+def _flush_or_drop() -> None:
+    """Write what the streams still hold; what they cannot take would fail once more at the end."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except OSError:  # said before, if it was a failure
+                _write_to_nobody(stream)
 
 
 def _end_quietly() -> NoReturn:
@@ -143,6 +236,6 @@ def _write_to_nobody(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, *, code: int = 2) -> NoReturn:
     tell(f"regard: {message}")
-    raise SystemExit(2)
+    raise SystemExit(code)

@@ -1,8 +1,9 @@
 """regard recipes and regard train: what can be trained, and training it."""
 
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -40,7 +41,10 @@ def train(
     recipe: options.Recipe,
     data: options.DataDirectory = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Run directory to create. [runs/RECIPE]")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Run directory to create. [runs/RECIPE]", callback=options.utf8
+        ),
     ] = None,
     settings: options.Settings = None,
     on_bad_line: options.OnBadLine = None,
@@ -84,10 +88,11 @@ def train(
     settings += [] if init is None else [f"init={init}"]
     place = out or Path("runs") / Path(recipe).stem
     config = _configuration(recipe, settings, place, resume=resume)
-    if data is not None:
-        config.data.directory = str(data.resolve())
+    options.set_directory(config, data)
     engine = make_engine(device=device, precision=precision, compiled=compiled)
-    run, stop = trainer.train(config, place, resume=resume, engine=engine, say=tell)
+    run, stop = trainer.train(
+        config, place, resume=resume, recipe=_recipe_keys(recipe), engine=engine, say=tell
+    )
     _say_why_it_stopped(stop)
     pictures = look.draw(run)
     tell(f"The best weights are in {place / 'model.safetensors'}.")
@@ -107,6 +112,15 @@ def _configuration(recipe: str, settings: list[str], place: Path, *, resume: boo
     if began.recipe != resolved.recipe:
         raise UserError(f"{place} is a run of {began.recipe!r}, not of {resolved.recipe!r}.")
     return config.override(began, settings, where=str(place))
+
+
+def _recipe_keys(recipe: str) -> dict[str, Any]:
+    """The keys of a recipe or a YAML file by themselves, as plain values."""
+    from regard import config
+
+    values = config.read_yaml(config.recipes().get(recipe, Path(recipe)))
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    return plain
 
 
 def _say_why_it_stopped(stop: "Stop | None") -> None:

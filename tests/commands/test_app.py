@@ -21,7 +21,9 @@ def test_recipes_show_expected_score_and_minutes(call) -> None:
 
 
 @pytest.mark.pictures
-def test_train_evaluate_predict_verify(call, tiny: list[str], tmp_path: Path) -> None:
+def test_train_evaluate_predict_verify(
+    call, tiny: list[str], tmp_path: Path, few_equalities: None
+) -> None:
     trained = call("train", "reverse", *tiny)
     assert trained.code == 0, trained.err
     assert trained.out == ""
@@ -87,7 +89,7 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
     assert trace.tokens["source"] == ["3", "1", "2", "</s>"]
     assert trace.tokens["target"][0] == "<s>"
     weights = trace["decoder.layers.1.cross_attention"]["weights"]
-    assert weights.shape == (1, 2, len(trace.tokens["output"]), 4)
+    assert weights.shape == (1, 4, len(trace.tokens["output"]), 4)
     assert "encoder.layers.0.self_attention" in trace.masks()
     assert trace.shapes()["source_embedding.output"] == (1, 4, 16)
 
@@ -99,7 +101,7 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
         (["modle.n_heads=2"], ["unknown key 'modle'", "did you mean 'model'"]),
         (["model.kind=perceptron"], ["model.kind='perceptron' is not one of transformer"]),
         (["model.norm=middle"], ["model.norm='middle' is not one of pre, post"]),
-        (["model.d_model=wide"], ["model.d_model='wide'", "valid integer"]),
+        (["model.d_model=wide"], ["model.d_model='wide'", "a whole number in decimal"]),
         (["model.dropout=1.5"], ["model.dropout=1.5", "less than 1"]),
         (["train.lr=inf"], ["train.lr='inf'", "less than or equal to 1000"]),
         (["train.lr=nan"], ["train.lr='nan'"]),
@@ -107,8 +109,9 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
         (["train.steps=0"], ["train.steps=0", "greater than or equal to 1"]),
         (["train.steps"], ["write key=value"]),
         (["model=3"], ["model is a section", "model.name=value"]),
-        (["train.steps=yes"], ["train.steps: true is not a value for it"]),
-        (["seed=2024-13-45"], ["seed='2024-13-45'", "valid integer"]),
+        (["train.steps=yes"], ["train.steps='yes'", "a whole number in decimal"]),
+        (["train.steps=true"], ["train.steps=true: a number is expected"]),
+        (["seed=2024-13-45"], ["seed='2024-13-45'", "a whole number in decimal"]),
         (["model.kind=lstm", "model.d_model=33"], ["d_model=33 is odd"]),
         (["model.attention=soft"], ["model.attention='soft' is not one of none, bahdanau"]),
         (["seed.deep=3"], ["seed is not a section"]),
@@ -148,6 +151,30 @@ def test_an_unknown_recipe_or_file_is_refused(call, tmp_path: Path) -> None:
     refused(call("train", "mine.yaml"), "mine.yaml: the key 'data.train' is missing: name a file")
 
 
+def test_data_that_is_no_directory_or_is_not_needed_is_refused(
+    call, tmp_path: Path, tiny_run: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for command in (("train", "sort"), ("data", "check", "sort"), ("evaluate", tiny_run)):
+        refused(call(*command, "--data", "nope"), "--data 'nope' does not exist: name the")
+        refused(call(*command, "--data", "file"), "--data 'file' is not a directory")
+        refused(
+            call(*command, "--data", "folder"),
+            "--data: data.directory=",
+            "not for the generator sort, which needs no directory. Leave it out.",
+        )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_mistyped_command_or_choice_is_named_in_a_sentence(call, tiny_run: Path) -> None:
+    result = call("trian", "sort")
+    refused(result, "'trian'", "Did you mean 'train'? See regard --help.")
+    result = call("evaluate", tiny_run, "--split", "tset")
+    refused(result, "'tset' is not one of 'train', 'valid', 'test'. See regard --help.")
+    assert "Value error" not in result.err
+
+
 def test_steps_on_the_command_line_take_the_place_of_epochs(call, tmp_path: Path, tiny) -> None:
     (tmp_path / "mine.yaml").write_text(
         "data: {train: sort, valid: sort, test: sort}\ntrain: {epochs: 2, batch_size: 8}"
@@ -156,23 +183,23 @@ def test_steps_on_the_command_line_take_the_place_of_epochs(call, tmp_path: Path
     assert (tmp_path / "runs/mine/checkpoints/step-6").is_dir()
 
 
-def test_lines_left_out_are_counted(call, tmp_path: Path, tiny) -> None:
+def test_lines_left_out_are_counted(call, tmp_path: Path, tiny_on_files) -> None:
     (tmp_path / "pairs.tsv").write_text("1 2\t2 1\nbad\n3 4\t4 3\n\t\n")
     mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=pairs.tsv"]
-    refused(call("train", "sort", *tiny, *mine), "pairs.tsv:2: 1 column where 2")
-    result = call("train", "sort", *tiny, *mine, "-s", "data.on_bad_line=skip")
+    refused(call("train", "sort", *tiny_on_files, *mine), "pairs.tsv:2: 1 column where 2")
+    result = call("train", "sort", *tiny_on_files, *mine, "-s", "data.on_bad_line=skip")
     assert result.code == 0, result.err
-    assert "pairs.tsv: 2 lines were left out: 1 where 1 column where 2" in result.err
+    assert "pairs.tsv: 2 lines were left out: 1 where there is 1 column, not 2" in result.err
     assert "2 lines were left out" in call("evaluate", "runs/sort", "--data", ".").err
 
 
-def test_a_run_on_files_predicts_away_from_them(call, tmp_path: Path, tiny) -> None:
+def test_a_run_on_files_predicts_away_from_them(call, tmp_path: Path, tiny_on_files) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "pairs.tsv").write_text("a </s> b\tb a\nc a$x$\ta  c \n")
     (data / "test.tsv").write_text("a never\tseen a\n")
     mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=test.tsv"]
-    result = call("train", "sort", *tiny, *mine, "--data", data)
+    result = call("train", "sort", *tiny_on_files, *mine, "--data", data)
     assert result.code == 0, result.err
     assert "data.train: 1 of 9 tokens are not in the vocabulary" in result.err
     assert "2 of 4 tokens" in call("evaluate", "runs/sort").err
@@ -182,10 +209,12 @@ def test_a_run_on_files_predicts_away_from_them(call, tmp_path: Path, tiny) -> N
     refused(call("evaluate", "runs/sort"), "data.test='test.tsv' is neither")
 
 
-def test_resume_keeps_what_is_not_given_and_refuses_other_data(call, tmp_path, tiny) -> None:
+def test_resume_keeps_what_is_not_given_and_refuses_other_data(
+    call, tmp_path, tiny_on_files
+) -> None:
     (tmp_path / "pairs.tsv").write_text("1 2\t2 1\n3 4\t4 3\n")
     mine = ["-s", "data.train=pairs.tsv", "-s", "data.valid=pairs.tsv", "-s", "data.test=pairs.tsv"]
-    assert call("train", "sort", *tiny, *mine).code == 0
+    assert call("train", "sort", *tiny_on_files, *mine).code == 0
     longer = call("train", "sort", "--resume", "-s", "train.steps=8")
     assert longer.code == 0, longer.err
     assert "The cosine schedule now ends at another step" in longer.err
@@ -284,7 +313,7 @@ def test_a_run_that_is_not_whole_is_refused(call, tiny_run: Path, tmp_path: Path
     refused(call("predict", run), "made by a newer Regard (schema 3")
     run = broken("other width", edited("config.yaml", "d_model: 16", "d_model: 32"))
     refused(call("predict", run), "another model configuration")
-    run = broken("more heads", edited("config.yaml", "n_heads: 2", "n_heads: 4"))
+    run = broken("fewer heads", edited("config.yaml", "n_heads: 4", "n_heads: 2"))
     refused(call("predict", run), "was trained with another model configuration")
 
     def flipped(run: Path) -> None:
@@ -329,6 +358,19 @@ def test_a_line_that_cannot_be_read_whole_is_named(call, tiny_run: Path, tmp_pat
     greedy = ("--strategy", "greedy", "--beam", 3)
     refused(call("predict", tiny_run, *greedy), "beam goes with beam search")
     refused(call("predict", tiny_run, "--n-best", 9, stdin="1"), "n_best=9 is more than the 4")
+
+
+def test_a_name_that_is_not_utf8_is_refused_before_anything_is_trained(call, tiny_run) -> None:
+    refused(call("train", "sort", "--out", "runs/\udce9"), r"'--out': runs/\xe9 is not UTF-8 text")
+    refused(call("export", tiny_run, "--to", "onnx", "--out", "\udce9"), r"\xe9 is not UTF-8 text")
+    refused(call("predict", tiny_run, "--prefix", "\udce9"), r"'--prefix': \xe9 is not UTF-8")
+
+
+def test_a_file_whose_name_is_not_utf8_is_read_all_the_same(call, tiny_run, tmp_path) -> None:
+    (tmp_path / "caf\udce9.txt").write_text("3 1 2\n")
+    assert call("predict", tiny_run, "caf\udce9.txt").out.count("\n") == 1
+    (tmp_path / "caf\udce9.txt").write_text("3 1 x\n")
+    refused(call("predict", tiny_run, "caf\udce9.txt"), r"caf\xe9.txt:1: 'x' is not in")
 
 
 def test_learned_positions_limit_what_is_asked_for(call, tiny, tmp_path: Path) -> None:

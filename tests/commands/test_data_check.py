@@ -32,7 +32,7 @@ def test_what_is_kept_left_out_repeated_unknown_and_trained_on(call, folder: Pat
     train, test = splits["train"], splits["test"]
     assert (train["kept"], train["truncated"], train["duplicates"]) == (3, 0, 1)
     assert train["left_out"] == {
-        "1 column where 2 are expected (tab-separated: source, target)": 1,
+        "there is 1 column, not 2 (tab-separated: source, target)": 1,
         "the target is empty": 1,
         "the target has more tokens than data.max_length=5": 1,
     }
@@ -66,4 +66,4 @@ def test_bad_lines_can_be_skipped_from_the_command_line(call, folder: Path, tiny
     refused(call("train", "mine.yaml", *small), "train.tsv:4: 1 column")
     result = call("train", "mine.yaml", *small, "--on-bad-line", "skip")
     assert result.code == 0
-    assert "train.tsv: 3 lines were left out: 1 where 1 column" in result.err
+    assert "train.tsv: 3 lines were left out: 1 where there is 1 column, not 2" in result.err

@@ -27,6 +27,14 @@ def test_every_command_ends_so_where_nobody_reads() -> None:
             assert (result.returncode, result.stderr) == (141, b"")
 
 
+def test_outputs_are_whole_where_nothing_can_be_told(tiny_run: Path) -> None:
+    predict = f"{sys.executable} -m regard predict {tiny_run} --max-new-tokens 1"
+    result = subprocess.run(
+        ["bash", "-c", f"yes '3 1 2' | head -3 | {predict} 2>/dev/full"], capture_output=True
+    )
+    assert (result.returncode, result.stdout.count(b"\n")) == (0, 3)
+
+
 def test_training_goes_on_where_nobody_is_told(tmp_path: Path, tiny: list[str]) -> None:
     """Standard error may be closed, or its reader may leave; Python may keep a buffer, or none."""
     train = f"{sys.executable} -m regard train sort {' '.join(tiny)} --out"
@@ -34,6 +42,7 @@ def test_training_goes_on_where_nobody_is_told(tmp_path: Path, tiny: list[str]) 
         ("closed", "2>&-", ""),
         ("left", "2>&1 >/dev/null | true", ""),
         ("unbuffered", "2>&1 >/dev/null | true", "1"),
+        ("full", "2>/dev/full", ""),
     ):
         command = f"{train} {name} {ends}; exit ${{PIPESTATUS[0]}}"
         result = subprocess.run(

@@ -17,7 +17,7 @@ from regard.runs.trainer import train
 from regard.system.errors import UserError
 from regard.tasks.alignment import align, words_or_characters
 from tests.command import refused
-from tests.conftest import TINY
+from tests.conftest import TINY, TINY_ON_FILES
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,13 @@ def test_a_run_with_few_positions_comes_first(call, tiny, tiny_run: Path) -> Non
 def test_only_a_translator_aligns(tmp_path: Path) -> None:
     (tmp_path / "texts.tsv").write_text("a b\tx\nc d\ty\n" * 4)
     files = [f"data.{split}=texts.tsv" for split in ("train", "valid", "test")]
-    settings = [*TINY, *files, f"data.directory={tmp_path}", "task=classify", "model.kind=gru"]
+    settings = [
+        *TINY_ON_FILES,
+        *files,
+        f"data.directory={tmp_path}",
+        "task=classify",
+        "model.kind=gru",
+    ]
     made, _ = train(config.load("sort", settings), tmp_path / "run")
     with pytest.raises(UserError, match=r"align is for task=translate; this .* is classify"):
         made.predictions(["a b"], aligned=True)
