@@ -1,6 +1,7 @@
 # make demo   train a Transformer to sort, score it, show ten examples   (RECIPE=copy for another)
 # make check  ruff, mypy, import-linter and the quick tests: for every small change, in two minutes
 # make test   everything that decides whether a change lands
+# make fuzz   ten thousand wrong commands, damaged files and kills   (CASES=300 for fewer)
 #
 # Each makes .venv and installs what it needs, once; all that must be there is Python 3.11 or newer.
 
@@ -12,7 +13,9 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 RUN    := runs/$(RECIPE)
 
-.PHONY: demo lint check test clean
+CASES  ?= 10000
+
+.PHONY: demo lint check test fuzz clean
 
 demo: $(VENV)/.installed
 	@if [ -e $(RUN)/config.yaml ]; then resume=--resume; else resume=; fi; \
@@ -38,6 +41,9 @@ check: lint
 
 test: lint
 	$(BIN)/pytest -n 2
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz --cases $(CASES)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
