@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.system.waiting import wait_asleep
+from regard.system.waiting import adapt_waiting
 
-wait_asleep()  # before torch is loaded, as the command does
+adapt_waiting()  # as the command does
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
@@ -24,10 +24,20 @@ settings.load_profile("regard")
 
 SLOW = (
     "tests/commands/",
+    "tests/data/test_corpus.py::test_memory",
+    "tests/data/test_pronunciations.py",
+    "tests/data/test_synthetic.py::test_held_out",
     "tests/equalities/",
+    "tests/models/test_seq2seq.py::test_a_run",
+    "tests/models/test_seq2seq.py::test_the_same_loop",
+    "tests/nn/test_embedding.py::test_the_padding_row_stays_zero_when_compiled",
+    "tests/nn/test_int8.py",
     "tests/pretrained/",
     "tests/runs/",
     "tests/system/test_memory.py",
+    "tests/system/test_ranks.py",
+    "tests/system/test_waiting.py",
+    "tests/tasks/",
     "tests/test_docs.py",
     "tests/training/",
 )
@@ -119,23 +129,32 @@ def call(
     return run
 
 
-TINY = [
+TINY_ON_FILES = [
     "train.steps=6",
     "train.eval_every=3",
     "train.save_every=2",
     "train.metric=loss",
     "train.batch_tokens=256",
     "model.d_model=16",
-    "model.n_heads=2",
-    "model.d_ff=32",
     "model.dropout=0.1",
 ]
-"""A recipe cut down to a second."""
+"""A recipe cut down to a second, with any kind of model."""
+TINY = [*TINY_ON_FILES, "data.epoch_size=300"]
+"""The same for a generator."""
+
+
+def as_options(settings: list[str]) -> list[str]:
+    return [word for setting in settings for word in ("-s", setting)]
 
 
 @pytest.fixture
 def tiny() -> list[str]:
-    return [word for setting in TINY for word in ("-s", setting)]
+    return as_options(TINY)
+
+
+@pytest.fixture
+def tiny_on_files() -> list[str]:
+    return as_options(TINY_ON_FILES)
 
 
 @pytest.fixture(scope="session")
@@ -147,3 +166,12 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("run") / "tiny"
     train(config.load("sort", TINY), path)
     return path
+
+
+@pytest.fixture
+def few_equalities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`verify` checks torch's parts and the run alone: tests/equalities holds all the others."""
+    from regard import verify
+    from regard.verify.against_torch import torch_checks
+
+    monkeypatch.setattr(verify, "checks", lambda run: [*torch_checks(), *verify.run_checks(run)])

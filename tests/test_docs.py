@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from regard import config
-from tests.conftest import TINY
+from tests.conftest import TINY, TINY_ON_FILES
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -39,7 +39,8 @@ def shortened(line: str) -> str:
     """The command as the test runs it."""
     if line.startswith("regard train ") and "--keys" not in line:
         # What has learned nothing would write on and on, and a picture of it takes long to draw.
-        settings = [*TINY, "decode.max_new_tokens=10"]
+        settings = [*(TINY if line.startswith("regard train sort") else TINY_ON_FILES)]
+        settings += [] if "parity" in line else ["decode.max_new_tokens=10"]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
@@ -128,3 +129,12 @@ def test_every_link_in_the_documents_leads_somewhere() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)+\w+\.(?:py|yaml))`", text))
+    assert len(named) > 20
+    assert not [
+        path for path in named if not any((ROOT / b / path).exists() for b in ("", "regard"))
+    ]
