@@ -1,0 +1,123 @@
+"""GPT: a stack of blocks that reads a text from left to right and predicts each next token."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.models.blueprint import Blueprint
+from regard.nn.block import Block
+from regard.nn.context import Context
+from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
+from regard.nn.positions import LearnedPositions
+from regard.nn.trace import Trace, at
+
+GPT2 = {
+    "positions": "learned",
+    "activation": "gelu-tanh",
+    "scaled_embedding": False,
+    "max_length": 1024,
+}
+"""What GPT-2's blocks are made of, where a `Blueprint` has another default."""
+
+INITIAL_STD = 0.02
+"""Standard deviation of the first weights (Radford et al. 2018, §4.1)."""
+
+
+class GPT(nn.Module):
+    """Logits of the next token after each token of a text (Radford et al. 2018, 2019).
+
+        tokens ─ embedding ─ blocks, each blind to what comes later ─ norm ─ output ─ logits
+
+    parts: what its blocks are made of: any field of `Blueprint`; the defaults are GPT-2's. The
+    Llama family is the same model with other parts: positions="rotary", norm_kind="rms",
+    activation="silu", gated=True, bias=False, n_kv_heads=….
+
+    tied: the output projection is the token embedding. padding: the id of padding, whose embedding
+    is zero; None: every id is a token.
+    """
+
+    exports: tuple[str, ...] = ()
+    quantizable = True
+    vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
+        "embedding": "read",
+        "output": "generated",
+    }
+    """Its parts with one row per token or class, and whether those are read or generated."""
+
+    def __init__(
+        self,
+        vocab: int,
+        *,
+        n_layers: int = 12,
+        tied: bool = True,
+        padding: int | None = None,
+        **parts: Any,
+    ) -> None:
+        super().__init__()
+        blueprint = Blueprint(**GPT2 | parts)
+        self.d_model = blueprint.d_model
+        self.max_length = blueprint.max_length if blueprint.positions == "learned" else math.inf
+        """How many tokens it can read."""
+        tokens = blueprint.tokens(vocab, padding=padding)
+        self.embedding = blueprint.embedding(tokens)
+        self.decoder = blueprint.stack(n_layers, windowed=True)
+        self.output = OutputProjection(vocab, self.d_model, tied=tokens if tied else None)
+        self.apply(_initialise)
+        for block in self.decoder.layers:
+            _shrink_residuals(block, n_layers)
+
+    def forward(
+        self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
+    ) -> Float[Tensor, "B L V"]:
+        """The logits after each token.
+
+        Padding on the right needs no mask: it stands in the future of every real token.
+        """
+        embedded = self.embedding(tokens, trace=at(trace, "embedding"))
+        hidden = self.decoder(embedded, is_causal=True, trace=at(trace, "decoder"))
+        return self.output(hidden, trace=at(trace, "output"))
+
+    def start(self, prompt: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None) -> Context:
+        """The state after each row's prompt, padded on the right, which may be empty.
+
+        To generate after a prompt, start with all of it but its last token, and step with that.
+        """
+        caches = self.decoder.new_caches()
+        if prompt.size(1):
+            self.decoder(self.embedding(prompt), is_causal=True, caches=caches)
+        return Context.of_prompt(caches, prompt, lengths)
+
+    def step(
+        self, tokens: Int[Tensor, "B"], state: Context
+    ) -> tuple[Float[Tensor, "B V"], Context]:
+        """Read one more token in each row: the logits of the one after it, and the next state."""
+        positions, grown = state.positions, state.grown()
+        hidden = self.decoder(
+            self.embedding(tokens[:, None], positions),
+            mask=grown.mask,
+            is_causal=True,
+            positions=positions,
+            caches=grown.caches,
+        )
+        return self.output(hidden[:, 0]), grown
+
+
+def _initialise(module: nn.Module) -> None:
+    """Normal weights, zero biases; the row of padding stays zero."""
+    if isinstance(module, nn.Linear | TokenEmbedding | LearnedPositions | OutputProjection):
+        nn.init.normal_(module.weight, std=INITIAL_STD)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, TokenEmbedding | OutputProjection) and module.padding is not None:
+        with torch.no_grad():
+            module.weight[module.padding] = 0
+
+
+def _shrink_residuals(block: Block, n_layers: int) -> None:
+    """÷ √(2N): the 2N sums of N layers keep the size of their input (Radford et al. 2019, §2.3)."""
+    for linear in (block.self_attention.output, block.feed_forward.outer):
+        nn.init.normal_(linear.weight, std=INITIAL_STD / math.sqrt(2 * n_layers))
