@@ -58,7 +58,9 @@ def read_tensors(path: Path) -> tuple[Tensors, Metadata]:
         path.open("rb").close()
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # A copy: the file's own bytes are not aligned as torch's are, and a product of numbers
+            # that are aligned otherwise may be rounded otherwise.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             entries = (file.metadata() or {}).get("regard", "{}")
         metadata: Metadata = parse_json(entries, Metadata, where="its metadata")
         intact = metadata.pop("content", None) == _content(tensors, metadata)
