@@ -60,8 +60,11 @@ def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _alike() -> Iterator[None]:
+    """Every test begins alike, after one that used CTranslate2 too, which sets its own threads."""
     torch.manual_seed(0)
+    yield
+    torch.set_num_threads(1)
 
 
 def without_pictures(run: object) -> list[Path]:
@@ -70,11 +73,9 @@ def without_pictures(run: object) -> list[Path]:
 
 
 @pytest.fixture
-def two_threads() -> Iterator[None]:
+def two_threads() -> None:
     """Torch may use two threads in this test."""
     torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(1)
 
 
 @pytest.fixture
