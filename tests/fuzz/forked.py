@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-MOST_SECONDS = 60.0
-"""A command that takes longer hangs: each of them is a matter of a second or two."""
+MOST_CPU_SECONDS, MOST_SECONDS = 60, 300.0
+"""A command that takes longer hangs: each is a matter of seconds, on a busy machine of a minute."""
 MOST_MEMORY = 3 * 2**30
 """Bytes that a command may take beyond what the process had."""
 
@@ -46,12 +46,13 @@ def run(arguments: list[str], folder: Path, *, stdin: bytes = b"", kill_at: int 
             hung = True
             break
         time.sleep(0.002)
+    code = os.waitstatus_to_exitcode(status)
     return Outcome(
-        os.waitstatus_to_exitcode(status),
+        code,
         (folder / "stdout").read_bytes(),
         (folder / "stderr").read_text(encoding="utf-8", errors="replace"),
         time.monotonic() - began,
-        hung,
+        hung or code == -signal.SIGXCPU,
     )
 
 
@@ -68,7 +69,7 @@ def _run_here(arguments: list[str], folder: Path, kill_at: int) -> NoReturn:
             for descriptor, mode in ((0, "r"), (1, "w"), (2, "w"))
         )
         os.environ["REGARD_CACHE"] = str(folder / "cache")
-        _limit_memory()
+        _limit()
         if kill_at:
             sys.addaudithook(_killer(folder, kill_at))
         from regard.commands.app import main
@@ -86,7 +87,8 @@ def _run_here(arguments: list[str], folder: Path, kill_at: int) -> NoReturn:
         os._exit(code)
 
 
-def _limit_memory() -> None:
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS + 10))
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * os.sysconf("SC_PAGE_SIZE") + MOST_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
