@@ -160,7 +160,7 @@ def test_a_run_stopped_in_mid_text_resumes_to_the_same_bits(settings, tmp_path: 
         assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "part" / last).read_bytes()
 
 
-GPT = ("model.kind=gpt", "data.max_length=16")
+GPT = ("model.kind=gpt", "data.max_length=16", "model.d_model=32")
 
 
 @pytest.fixture(scope="module")
