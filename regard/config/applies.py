@@ -67,6 +67,8 @@ def _generators(chosen: Chosen) -> str:
 
 TRANSLATE = one_of("task", "translate")
 CLASSIFY = one_of("task", "classify")
+LM = one_of("task", "lm")
+ONE_TEXT = one_of("task", "classify", "lm")
 GENERATES = one_of("task", "translate", "lm")
 PAIRS = one_of("task", "translate", "classify")
 NO_TASK = Need(
@@ -113,7 +115,9 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.source_language": (TRANSLATE,),
     "data.target_language": (TRANSLATE,),
     "data.scores": (TRANSLATE,),
-    "data.text": (CLASSIFY, FILES),
+    "data.text": (ONE_TEXT, FILES),
+    "data.documents": (LM, FILES),
+    "data.document_mask": (LM, GPT),
     "data.label": (CLASSIFY, FILES),
     **dict.fromkeys(
         (
@@ -127,7 +131,6 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         ),
         (NO_TASK,),
     ),
-    "data.on_bad_line": (PAIRS,),
     "data.epoch_size": (NEW_EXAMPLES,),
     "data.fresh": (NEW_EXAMPLES, PAIRS),
     "data.split_seed": (SPLIT_BY_HASH,),

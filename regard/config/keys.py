@@ -81,8 +81,16 @@ class Config(Section):
                 f"model.kind={self.model.kind} is not available for task={self.task}; "
                 f"it may be {listed(KINDS[self.task])}"
             )
-        if self.task == "lm" and self.data.held_out:
-            raise ValueError("data.held_out splits pairs of texts; lm reads one file per split")
+        kinds = ("chars", "bytes")
+        if (
+            self.task == "lm"
+            and self.data.documents != "lines"
+            and self.tokenizer.kind not in kinds
+        ):
+            raise ValueError(
+                f"data.documents={self.data.documents} keeps line breaks within a document, which "
+                f"needs tokenizer.kind={listed(kinds)}, not {self.tokenizer.kind}"
+            )
         halved = self.model.recurrent and self.model.bidirectional
         if halved and self.task != "lm" and self.model.d_model % 2:
             raise ValueError(

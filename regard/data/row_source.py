@@ -39,12 +39,6 @@ class RowSource(Source):
     every: int = field(default=1, init=False)
     """A tokenizer is learned from one line in this many."""
 
-    def __post_init__(self) -> None:
-        if self.generated and self.data.held_out:
-            raise UserError(
-                f"data.held_out is for files; the generator {self.name} holds out its own examples."
-            )
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The column of each field, as the configuration gives it."""

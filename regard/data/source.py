@@ -26,6 +26,12 @@ class Source:
     split: Split
     data: Data
 
+    def __post_init__(self) -> None:
+        if self.generated and self.data.held_out:
+            raise UserError(
+                f"data.held_out is for files; the generator {self.name} holds out its own examples."
+            )
+
     @property
     def generated(self) -> bool:
         """Whether a generator makes the examples."""

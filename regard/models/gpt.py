@@ -13,7 +13,8 @@ from regard.models.blueprint import Blueprint
 from regard.nn.block import Block
 from regard.nn.context import Context
 from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
-from regard.nn.positions import LearnedPositions
+from regard.nn.masks import document_mask
+from regard.nn.positions import LearnedPositions, document_positions
 from regard.nn.trace import Trace, at
 
 GPT2: dict[str, Any] = {
@@ -72,14 +73,27 @@ class GPT(nn.Module):
             _shrink_residuals(block, n_layers)
 
     def forward(
-        self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
+        self,
+        tokens: Int[Tensor, "B L"],
+        *,
+        documents: Int[Tensor, "B L"] | None = None,
+        trace: Trace | None = None,
     ) -> Float[Tensor, "B L V"]:
         """The logits after each token.
 
         Padding on the right needs no mask: it stands in the future of every real token.
+        documents: a number per document of each row; a token looks at those of its own document,
+        whose positions begin with 0. None: each row is one document.
         """
-        embedded = self.embedding(tokens, trace=at(trace, "embedding"))
-        hidden = self.decoder(embedded, is_causal=True, trace=at(trace, "decoder"))
+        positions = None if documents is None else document_positions(documents)
+        embedded = self.embedding(tokens, positions, trace=at(trace, "embedding"))
+        hidden = self.decoder(
+            embedded,
+            mask=None if documents is None else document_mask(documents),
+            is_causal=True,
+            positions=positions,
+            trace=at(trace, "decoder"),
+        )
         return self.output(hidden, trace=at(trace, "output"))
 
     def start(self, prompt: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None) -> Context:

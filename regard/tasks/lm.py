@@ -3,19 +3,19 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from threading import RLock
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.blocks import BlockBatch, BlockStream, blocks_in_order
+from regard.data.blocks import BlockBatch, BlockStream, Cutter
 from regard.data.examples import Ids
 from regard.data.splits import SPLITS, Pair, Split
-from regard.data.text import TextBatch, TextSource, TextStream
+from regard.data.text import TextBatch, TextStream
+from regard.data.text_source import IN_FOLDERS, TextSource
 from regard.data.tokenizer import Tokenizer
 from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
@@ -24,7 +24,9 @@ from regard.system.engine import Engine
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.generating import after_prompt, count_generated, generate
 from regard.tasks.prediction import GeneratedText, Prediction
-from regard.tasks.request import Answer, Request, read_lines, unknown_warning
+from regard.tasks.request import Answer, Request, read_lines
+from regard.tasks.split_data import data_warnings
+from regard.tasks.split_text import SplitText, read_split
 from regard.tasks.task import Task, VerifyInputs
 from regard.training.gradients import Carried
 from regard.training.loss import Sums, token_sums
@@ -34,18 +36,12 @@ EVALUATED_CHUNK = 512
 EVALUATED_TOGETHER = 8192
 """How many tokens a GPT reads at a time when evaluating."""
 
+MOST_PAIRS = 1_000
+"""How many lines of a text are handed out as examples."""
+
 LanguageModel = GPT | RecurrentLanguageModel
 
 Sources = dict[Split, TextSource]
-
-
-@dataclass(frozen=True)
-class SplitText:
-    """The text of a split, shared by all requests; nothing changes it once it is read."""
-
-    lines: tuple[str, ...]
-    ids: Int[np.ndarray, "N"]
-    """The whole text as token ids, `</s>` after each line."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,8 @@ class Continuation(GeneratedText):
 class LanguageModelling(Task):
     """A text, a language model, cross-entropy on each next token, perplexity.
 
-    The text is one stream: its lines, each closed by `</s>`. A GPT is trained on blocks of it, each
+    The text is one stream: its documents (its lines, or as data.documents says), each closed by
+    `</s>`. A GPT is trained on blocks of it, each
     data.max_length tokens long, in random order. A recurrent model goes through it in chunks of
     that length; the state is carried from one to the next, the gradient is not (truncated
     back-propagation through time, Williams & Peng 1990).
@@ -77,7 +74,10 @@ class LanguageModelling(Task):
     def learn(cls, config: Config) -> "LanguageModelling":
         sources = _sources_of(config)
         tokenizer = Tokenizer.train(
-            sources["train"].lines(), kind=config.tokenizer.kind, **config.tokenizer.options
+            sources["train"].to_learn_from(),
+            kind=config.tokenizer.kind,
+            keep_spaces=config.data.documents != "lines",
+            **config.tokenizer.options,
         )
         return cls(config, tokenizer, sources=sources)
 
@@ -97,28 +97,40 @@ class LanguageModelling(Task):
         """The text of a split, read once."""
         with self._reading:
             if split not in self._texts:
-                lines = self.sources[split].lines()
-                rows, end = self.tokenizer.encode(lines), self.tokenizer.end
-                ids = np.array([token for row in rows for token in (*row, end)])
-                self._texts[split] = SplitText(tuple(lines), ids)
+                self._texts[split] = read_split(self.sources[split], self.tokenizer)
             return self._texts[split]
 
     def pairs(self, split: Split) -> list[Pair]:
-        """The first half of each line, and the line."""
-        lines = self.text(split).lines
-        return [(line[: len(line) // 2], line) for line in lines if line.split()]
+        """The first half of each of the first lines, and the line."""
+        lines = islice(self._lines(split), MOST_PAIRS)
+        return [(line[: len(line) // 2], line) for line in lines]
+
+    def _lines(self, split: Split) -> Iterator[str]:
+        """The lines of a split that are not empty."""
+        pieces = self.sources[split].pieces()
+        lines = (line for piece in pieces for line in piece.text.split("\n"))
+        return (line for line in lines if line.split())
 
     def check_data(self) -> None:
         for split in SPLITS:
             self.text(split)
 
     def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
-        unknown = -1 if self.tokenizer.unknown is None else self.tokenizer.unknown
-        sentences: list[str] = []
-        for split in splits:
-            ids = self.text(split).ids
-            sentences += unknown_warning(f"data.{split}", int((ids == unknown).sum()), len(ids))
-        return sentences
+        splits = list(splits)
+        ignored = {
+            source.path: source.ignored for source in map(self.sources.get, splits) if source
+        }
+        return [
+            *data_warnings(
+                {split: (self.sources[split], self.text(split).tally) for split in splits}
+            ),
+            *(
+                f"{path}: {count:,} files were left out, which do not end in "
+                f"{' or '.join(IN_FOLDERS)}."
+                for path, count in ignored.items()
+                if count
+            ),
+        ]
 
     def new_model(self) -> LanguageModel:
         return language_model(
@@ -128,31 +140,21 @@ class LanguageModelling(Task):
     def batches(self) -> TextStream | BlockStream:
         train, length = self.config.training, self.config.data.max_length
         rows = train.batch_size or max(1, (train.batch_tokens or 1) // length)
+        cutter = self._cutter("train", length)
         if self.config.model.recurrent:
-            return self._stream("train", rows=rows, length=length)
-        return BlockStream(
-            lambda: self.text("train").ids,
-            rows=rows,
-            length=length,
-            ids=self.tokenizer.special,
-            seed=self.config.seed,
-        )
-
-    def _stream(self, split: Split, *, rows: int, length: int) -> TextStream:
-        special = self.tokenizer.special
-        return TextStream(lambda: self.text(split).ids, rows=rows, length=length, ids=special)
+            return TextStream(cutter, rows=rows)
+        return BlockStream(cutter, rows=rows, seed=self.config.seed)
 
     def _to_evaluate(self, split: Split) -> Iterator[TextBatch] | Iterator[BlockBatch]:
         """All of a split's text from left to right."""
         if self.config.model.recurrent:
-            return self._stream(split, rows=1, length=EVALUATED_CHUNK).epoch(0)
+            return TextStream(self._cutter(split, EVALUATED_CHUNK), rows=1).epoch(0)
         length = self.config.data.max_length
-        return blocks_in_order(
-            lambda: self.text(split).ids,
-            rows=max(1, EVALUATED_TOGETHER // length),
-            length=length,
-            ids=self.tokenizer.special,
-        )
+        return self._cutter(split, length).in_order(rows=max(1, EVALUATED_TOGETHER // length))
+
+    def _cutter(self, split: Split, length: int) -> Cutter:
+        text, mask = self.text(split), self.config.data.document_mask
+        return Cutter(text.ids, length, self.tokenizer.special, mark_documents=mask)
 
     def loss(
         self, model: Callable[..., Any], batch: TextBatch | BlockBatch, carried: Carried
@@ -172,7 +174,7 @@ class LanguageModelling(Task):
         if isinstance(batch, TextBatch):
             logits = _going_on(model, batch, carried)
         else:
-            logits = model(batch.source)
+            logits = model(batch.source, documents=batch.documents)
         return token_sums(
             logits,
             batch.target,
@@ -203,9 +205,9 @@ class LanguageModelling(Task):
                 total = total + sums
         measured = self.means(total)
         measured["ppl"] = math.exp(min(measured["loss"], 700.0))
-        characters = sum(len(line) + 1 for line in self.text(split).lines)  # a line's end is one
-        bits = measured["loss"] * total.tokens / math.log(2)
-        measured["bits_per_char"] = bits / characters
+        bits, tally = measured["loss"] * total.tokens / math.log(2), self.text(split).tally
+        measured["bits_per_char"] = bits / tally.characters
+        measured["bits_per_byte"] = bits / tally.bytes
         return Evaluation(total.tokens, measured, warnings=self.warnings([split]))
 
     def predict(self, model: LanguageModel, request: Request, *, engine: Engine) -> Answer:
@@ -273,7 +275,7 @@ class LanguageModelling(Task):
         return VerifyInputs([[self.tokenizer.end, *row] for row in cut])
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
-        return self.first_to_show(self.text("test").lines, fits)
+        return self.first_to_show(islice(self._lines("test"), MOST_PAIRS), fits)
 
 
 def _going_on(model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Tensor:

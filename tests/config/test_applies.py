@@ -40,7 +40,9 @@ IDLE = {
     ("multi30k", "data.epoch_size=9"): "it is for data.train=sort, copy",
     ("pronounce", "data.fresh=false"): "not for data.train=cmudict",
     ("multi30k", "data.split_seed=9"): "it is for generators, and for files with data.held_out",
-    ("sort", *LM, "data.on_bad_line=skip"): "it is for task=translate or classify, not for task=lm",
+    ("sort", *LM, "data.document_mask=true"): "it is for model.kind=gpt, not for model.kind=gru",
+    ("sort", *LM, "decode.cut_prompt=true"): "it is for model.kind=gpt, not for model.kind=gru",
+    ("sort", "data.documents=files"): "it is for task=lm",
     ("sort", *LM, "model.bidirectional=false"): "it is for task=translate or classify",
 }
 

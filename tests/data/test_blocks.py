@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.blocks import BlockStream, blocks_in_order
+from regard.data.blocks import BlockStream, Cutter
 from regard.data.tokenizer import OURS
 
 SIZES = given(
@@ -16,8 +16,12 @@ SIZES = given(
 
 
 def stream(tokens: int, rows: int, length: int, seed: int = 1) -> BlockStream:
+    return BlockStream(cutter(tokens, length), rows=rows, seed=seed)
+
+
+def cutter(tokens: int, length: int) -> Cutter:
     text = np.arange(4, 4 + tokens, dtype=np.uint32)
-    return BlockStream(lambda: text, rows=rows, length=length, ids=OURS, seed=seed)
+    return Cutter(lambda: text, length, OURS)
 
 
 def real(batches) -> list[tuple[int, int]]:
@@ -79,9 +83,17 @@ def test_order_and_cuts_differ_from_epoch_to_epoch_and_are_those_of_the_seed() -
 def test_in_order_every_token_is_a_target_once(
     tokens: int, rows: int, length: int, epoch: int
 ) -> None:
-    text = np.arange(4, 4 + tokens, dtype=np.uint32)
-    batches = blocks_in_order(lambda: text, rows=rows, length=length, ids=OURS)
-    assert [target for _, target in real(batches)] == text.tolist()
+    batches = cutter(tokens, length).in_order(rows=rows)
+    assert [target for _, target in real(batches)] == list(range(4, 4 + tokens))
+
+
+def test_documents_begin_with_their_end_and_are_numbered_within_a_block() -> None:
+    text = np.array([7, 8, OURS.end, 9, OURS.end, 5, 6])
+    marked = Cutter(lambda: text, 4, OURS, mark_documents=True)
+    (batch,) = marked.in_order(rows=2)
+    assert batch.source.tolist() == [[2, 7, 8, 2], [9, 2, 5, 0]]
+    assert batch.documents.tolist() == [[1, 1, 1, 2], [0, 1, 1, 1]]
+    assert batch.rows(slice(1, 2)).documents.tolist() == [[0, 1, 1, 1]]
 
 
 def test_shares_of_a_batch_hold_its_rows() -> None:

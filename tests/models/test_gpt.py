@@ -1,4 +1,4 @@
-"""GPT: past its context, a row goes on after the last half of what it has read."""
+"""GPT past its context, and documents that share a row."""
 
 from typing import Any
 
@@ -56,3 +56,22 @@ def test_prompts_of_any_lengths_generate_past_the_context_as_each_alone(position
         return [list(best.tokens) for best, *_ in collect(steps)]
 
     assert generate(PROMPTS) == [generate([prompt])[0] for prompt in PROMPTS]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"positions": "learned"}, {"positions": "rotary"}, {"positions": "rotary", "window": 2}],
+    ids=str,
+)
+@pytest.mark.parametrize("fast", [True, False])
+@torch.inference_mode()
+def test_documents_of_one_row_are_as_each_alone(options: dict[str, Any], fast: bool) -> None:
+    model = small(fast=fast, **options)
+    tokens = torch.randint(12, (2, CONTEXT))
+    documents = torch.tensor([[1, 1, 1, 2, 2, 3, 3, 3], [0, 4, 4, 4, 4, 4, 5, 5]])
+    together = model(tokens, documents=documents)
+    for row in range(2):
+        for number in documents[row].unique():
+            places = documents[row] == number
+            alone = model(tokens[row, places][None])[0]
+            torch.testing.assert_close(together[row, places], alone, atol=1e-5, rtol=1e-5)

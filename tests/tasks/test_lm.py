@@ -56,7 +56,7 @@ def test_it_learns_a_text_and_writes_it_on(settings, tmp_path: Path) -> None:
     assert sorted(result.outputs) == ["the cat ran", "the cat sat"]
     metrics = opened.evaluate("test")["metrics"]
     assert metrics["loss"] < 0.5
-    assert metrics.keys() == {"loss", "token_accuracy", "ppl", "bits_per_char"}
+    assert metrics.keys() == {"loss", "token_accuracy", "ppl", "bits_per_char", "bits_per_byte"}
 
 
 @pytest.mark.pictures
