@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from regard.config.data_keys import ENDLESS, GENERATORS, Data, Tokenization
+from regard.config.data_keys import ENDLESS, GENERATORS, INSTALLED, Data, Tokenization
 from regard.config.faults import shown
 from regard.config.keys import Config
 from regard.config.model_keys import RECURRENT as RECURRENT_KINDS
@@ -65,6 +65,11 @@ def _generators(chosen: Chosen) -> str:
     return f"the generator {listed(names)}" if names else "files"
 
 
+def _named(chosen: Chosen) -> str:
+    texts = dict.fromkeys(name for name in _splits(chosen) if name in INSTALLED)
+    return f"the installed text {listed(texts)}" if texts else _generators(chosen)
+
+
 TRANSLATE = one_of("task", "translate")
 CLASSIFY = one_of("task", "classify")
 LM = one_of("task", "lm")
@@ -90,7 +95,9 @@ FILES = Need(
     _generators,
 )
 DIRECTORY = Need(
-    FILES.holds, FILES.words, lambda chosen: f"{_generators(chosen)}, which needs no directory"
+    lambda chosen: any(name not in (*GENERATORS, *INSTALLED) for name in _splits(chosen)),
+    FILES.words,
+    lambda chosen: f"{_named(chosen)}, which needs no directory",
 )
 COLUMNS = Need(
     lambda chosen: (
@@ -138,6 +145,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "tokenizer.joint": (TRANSLATE,),
     "tokenizer.dropout": (PAIRS,),
     "model.decoder_layers": (TRANSFORMER,),
+    "model.size": (GPT,),
+    "model.zero_init": (GPT,),
     **dict.fromkeys(
         (
             "model.n_heads",

@@ -11,6 +11,8 @@ ENDLESS = ("sort", "copy", "reverse", "parity", "parity-long", "dates", "numbers
 """The generators that can make new examples every epoch."""
 GENERATORS = (*ENDLESS, "cmudict")
 """The names that train, valid and test may have instead of a file."""
+INSTALLED = ("hamlet", "reviews")
+"""The same for texts that install with pip."""
 
 
 class Data(Section):
@@ -18,8 +20,9 @@ class Data(Section):
 
     train: str = Field(
         "",
-        description="a generator's name, or a file: of pairs, or of text for lm, which reads "
-        "folders of .txt and .jsonl as well; needed to train",
+        description="the name of a generator or of an installed text (hamlet, reviews), or a "
+        "file: of pairs, or of text for lm, which reads folders of .txt and .jsonl as well; "
+        "needed to train",
     )
     valid: str = Field("", description="the same, to choose the best weights by")
     test: str = Field("", description="the same, to evaluate on")

@@ -1,16 +1,19 @@
 """The keys of models: what is trained."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from regard.config.section import Section, listed
+from regard.config.sizes import GPT2, SIZES
+
+if TYPE_CHECKING:
+    SizeName = str
+else:
+    SizeName = Literal["", *SIZES]
 
 RECURRENT = ("rnn", "gru", "lstm")
 """The kinds of model that carry a state from token to token."""
-
-GPT_PARTS = {"positions": "learned", "activation": "gelu-tanh", "scaled_embedding": False}
-"""What kind=gpt has where a key is not set: the parts of GPT-2."""
 
 
 class Model(Section):
@@ -20,6 +23,11 @@ class Model(Section):
         "transformer",
         description="the Transformer, a GPT (its decoder alone; positions, activation and "
         "scaled_embedding are then GPT-2's if not set), or recurrent layers of these cells",
+    )
+    size: SizeName = Field(
+        "",
+        description="a named size of a GPT, which stands for its layers, heads, widths and parts; "
+        "keys that are set beside it win",
     )
     d_model: int = Field(64, ge=1, le=65_536, description="D: the width of the model")
     n_layers: int = Field(
@@ -128,15 +136,23 @@ class Model(Section):
         description="one weight for the output and the target embedding (output), and for the "
         "source embedding too (all); true and false mean all and none",
     )
+    zero_init: bool = Field(
+        False,
+        description="the last projection of every sub-layer of a GPT begins with zeros, so that "
+        "each block begins by changing nothing",
+    )
     cell: Literal["fast", "reference"] = Field(
         "fast", description="fused kernels, or every formula written out; the same numbers"
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _parts_of_the_kind(cls, values: Any) -> Any:
-        is_gpt = isinstance(values, dict) and values.get("kind") == "gpt"
-        return GPT_PARTS | values if is_gpt else values
+    def _parts_of_the_kind_and_size(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        size = values.get("size")
+        sized = (SIZES.get(size, {}) if isinstance(size, str) else {}) | values
+        return GPT2 | sized if sized.get("kind") == "gpt" else sized
 
     @property
     def recurrent(self) -> bool:

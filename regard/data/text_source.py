@@ -111,7 +111,7 @@ class TextSource(Source):
     @property
     def divided(self) -> bool:
         """Whether several splits are parts of one text."""
-        return bool(self.data.held_out) and self.path == Path(self.data.directory) / self.data.train
+        return bool(self.data.held_out) and self.of_training
 
     def _part(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The first 1 − held_out of all characters for train, and the rest for valid and test."""

@@ -38,6 +38,7 @@ def language_model(
         vocab,
         n_layers=model.n_layers,
         tied=tied,
+        zero_init=model.zero_init,
         padding=padding,
         max_length=config.data.max_length,
         fast=model.cell == "fast",

@@ -38,8 +38,9 @@ class GPT(nn.Module):
     Llama family is the same model with other parts: positions="rotary", norm_kind="rms",
     activation="silu", gated=True, bias=False, n_kv_heads=….
 
-    tied: the output projection is the token embedding. padding: the id of padding, whose embedding
-    is zero; None: every id is a token.
+    tied: the output projection is the token embedding. zero_init: the last projection of every
+    sub-layer begins with zeros, so that each block begins as the identity. padding: the id of
+    padding, whose embedding is zero; None: every id is a token.
     """
 
     exports: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class GPT(nn.Module):
         *,
         n_layers: int = 12,
         tied: bool = True,
+        zero_init: bool = False,
         padding: int | None = None,
         **parts: Any,
     ) -> None:
@@ -70,7 +72,7 @@ class GPT(nn.Module):
         self.output = OutputProjection(vocab, self.d_model, tied=tokens if tied else None)
         self.apply(_initialise)
         for block in self.decoder.layers:
-            _shrink_residuals(block, n_layers)
+            _shrink_residuals(block, 0.0 if zero_init else INITIAL_STD / math.sqrt(2 * n_layers))
 
     def forward(
         self,
@@ -152,7 +154,7 @@ def _initialise(module: nn.Module) -> None:
             module.weight[module.padding] = 0
 
 
-def _shrink_residuals(block: Block, n_layers: int) -> None:
+def _shrink_residuals(block: Block, std: float) -> None:
     """÷ √(2N): the 2N sums of N layers keep the size of their input (Radford et al. 2019, §2.3)."""
     for linear in (block.self_attention.output, block.feed_forward.outer):
-        nn.init.normal_(linear.weight, std=INITIAL_STD / math.sqrt(2 * n_layers))
+        nn.init.normal_(linear.weight, std=std)

@@ -13,7 +13,7 @@ from regard.data.tally import Tally
 from regard.data.text_source import TextSource
 from regard.data.tokenizer import Tokenizer
 
-ENCODED_TOGETHER = 256
+ENCODED_TOGETHER = 128
 """How many pieces are encoded at a time."""
 SIDES = ("text",)
 

@@ -185,7 +185,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch, kind: s
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     tokenizer = Tokenizer.train(["abcdefgh "], kind="chars", vocab_size=20)
     peaks = []
-    for count in (10_000, 40_000):
+    for count in (16_000, 48_000):
         (tmp_path / "a.txt").write_text("a bad cafe\n" * count)
         tracemalloc.start()
         text = read_split(source(tmp_path, documents=kind), tokenizer)
