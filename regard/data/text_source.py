@@ -44,6 +44,15 @@ class Piece(NamedTuple):
         """The same in UTF-8."""
         return len(self.text.encode()) + self.ends
 
+    def divided(self, characters: int) -> "tuple[Piece | None, Piece | None]":
+        """As much as ends before so many characters, and the rest; a line stays whole."""
+        if characters <= 0:
+            return None, self
+        end = self.text.rfind("\n", 0, characters) + 1
+        if end == 0 or characters >= self.characters:
+            return self, None
+        return Piece(self.text[:end], False), Piece(self.text[end:], self.ends)
+
 
 @dataclass
 class TextSource(Source):
@@ -115,11 +124,13 @@ class TextSource(Source):
 
     def _part(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The first 1 − held_out of all characters for train, and the rest for valid and test."""
-        border, place = (1 - self.data.held_out) * self._characters, 0
+        left = int((1 - self.data.held_out) * self._characters)
         for piece in pieces:
-            if (self.split == "train") == (place < border):
-                yield piece
-            place += piece.characters
+            first, rest = piece.divided(left)
+            part = first if self.split == "train" else rest
+            if part is not None:
+                yield part
+            left -= piece.characters
 
     @cached_property
     def _characters(self) -> int:

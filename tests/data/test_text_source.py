@@ -137,10 +137,10 @@ def test_the_last_part_of_a_text_is_held_out(tmp_path: Path, kind: str) -> None:
     ]
     parts[2] = list(TextSource("./a.txt", "test", source(tmp_path, **keys).data).pieces())
     whole = list(source(tmp_path, documents=kind).pieces())
-    assert [*parts[0], *parts[1]] == whole
+    assert texts([*parts[0], *parts[1]]) == texts(whole)
     assert parts[1] == parts[2]
     share = sum(p.characters for p in parts[1]) / sum(p.characters for p in whole)
-    assert 0.1 - 1.2 * PIECE / 19_000 < share <= 0.1
+    assert share == pytest.approx(0.1, abs=0.002)
 
 
 @pytest.mark.parametrize(("text", "fault"), [("\n\n", "contains no text"), (None, "neither a")])
@@ -179,17 +179,17 @@ def test_kept_token_ids_are_those_of_the_text_and_are_found_again(
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
-@pytest.mark.parametrize("kind", ["lines", "files"])
-def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "lines"), [("lines", 6_000), ("files", 16_000)])
+def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch, kind, lines) -> None:
     """Python's own allocations; benchmarks/memory.py measures whole processes, up to 1 GB."""
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     tokenizer = Tokenizer.train(["abcdefgh "], kind="chars", vocab_size=20)
     peaks = []
-    for count in (16_000, 48_000):
+    for count in (lines, 3 * lines):
         (tmp_path / "a.txt").write_text("a bad cafe\n" * count)
         tracemalloc.start()
         text = read_split(source(tmp_path, documents=kind), tokenizer)
         assert len(text.ids()) == 11 * count
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0] + 200_000
+    assert peaks[1] < 1.3 * peaks[0] + 300_000
