@@ -125,7 +125,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.text": (ONE_TEXT, FILES),
     "data.documents": (LM, FILES),
     "data.document_mask": (LM, GPT),
-    "data.label": (CLASSIFY, FILES),
+    "data.label": (ONE_TEXT, FILES),
     **dict.fromkeys(
         (
             "data.text_pair",

@@ -41,7 +41,11 @@ class Data(Section):
         description="the column of the text to classify, by name or number; for lm, of the text "
         "in a file with rows (.jsonl, .csv, .tsv, .parquet)",
     )
-    label: str = Field("", description="the column of its class")
+    label: str = Field(
+        "",
+        description="the column of its class; for lm, of a label that is put before the text, as "
+        "in 'fresh: a fine film', so that texts can be generated under this condition",
+    )
     text_pair: str = Field(
         "", description="the column of a second text, to be compared with data.text"
     )
@@ -100,7 +104,7 @@ class Data(Section):
         ge=0,
         lt=0.5,
         description="fraction of the training file's sources for valid, and as many for test, "
-        "if those name the same file; for lm, the last part of the text for both",
+        "if those name the same file; for lm, the last part of a running text for both",
     )
 
     @model_validator(mode="after")

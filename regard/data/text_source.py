@@ -8,11 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.formats import FORMATS, Files, find_files
+from regard.data.formats import FOLDER, FORMATS, Files, find_files
 from regard.data.lines import ending, read_lines, why_unreadable
 from regard.data.row_source import LEARNED_FROM
 from regard.data.rows import Fault, Field, Layout, Row
 from regard.data.source import Source, hash_of
+from regard.data.splits import part_of
 from regard.data.tally import Tally
 from regard.system.errors import UserError
 
@@ -102,7 +103,7 @@ class TextSource(Source):
         """
         tally = self.new_tally() if tally is None else tally
         pieces = self._generated() if self.generated else self._read(tally)
-        if self.divided:
+        if self.divided and not self.has_rows:
             pieces = self._part(pieces)
         some = False
         for piece in pieces:
@@ -143,15 +144,44 @@ class TextSource(Source):
         for text in dict.fromkeys(source for source, _ in self.generate()):
             yield Piece(text, True)
 
+    @cached_property
+    def has_rows(self) -> bool:
+        """Whether it is rows with a document each, which data.held_out splits as pairs are."""
+        return not self.generated and all(map(_has_rows, self.files))
+
     def _read(self, tally: Tally) -> Iterator[Piece]:
         for path in self.files:
-            if path.is_dir() or ending(path) in ROWS:
-                files = Files((path,), Layout((Field("text"),), (self.data.text,)))
-                for row in tally.good(files.records()):
-                    yield Piece(row["text"], True)
+            if _has_rows(path):
+                yield from self._rows(path, tally)
+            elif self.data.label:
+                raise UserError(
+                    f"data.label={self.data.label!r} names a column, and {path} has none: it is "
+                    f"for {', '.join(ending for ending in ROWS if ending != FOLDER)}."
+                )
             else:
                 lines = (row["line"] for row in tally.good(_lines(path)))
                 yield from documents(lines, self.data.documents)
+
+    def _rows(self, path: Path, tally: Tally) -> Iterator[Piece]:
+        """A document per row: its text, after its label if it has one."""
+        data = self.data
+        layout = Layout((Field("text"),), (data.text,))
+        if data.label:
+            layout = Layout((*layout.fields, Field("label", "label")), (data.text, data.label))
+        for row in tally.good(Files((path,), layout).records()):
+            text: str = row["text"]
+            part = part_of(text, share=data.held_out, seed=data.split_seed)
+            if part == self.split or not (self.divided and self.has_rows):
+                yield Piece(labelled(text, row["label"]) if data.label else text, True)
+
+
+def labelled(text: str, label: str) -> str:
+    """A text with the condition that it was written under, as a model learns to go on from it."""
+    return f"{label}: {text}"
+
+
+def _has_rows(path: Path) -> bool:
+    return path.is_dir() or ending(path) in ROWS
 
 
 def _files_in(folder: Path) -> list[Path]:

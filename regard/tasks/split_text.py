@@ -42,8 +42,8 @@ def read_split(source: TextSource, tokenizer: Tokenizer) -> SplitText:
     key = key_of(
         source.fingerprint,
         [path.name for path in source.files],  # the end of a name is a format
-        (data.text, data.documents, data.on_bad_line),
-        (data.held_out, source.split) if source.divided else None,
+        (data.text, data.label, data.documents, data.on_bad_line),
+        (data.held_out, data.split_seed, source.split) if source.divided else None,
         tokenizer.hash,
     )
     corpus = open_corpus(key, tally)
