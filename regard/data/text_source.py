@@ -84,7 +84,8 @@ class TextSource(Source):
     @property
     def ignored(self) -> int:
         """How many files of a folder are not read."""
-        return len(_files_in(self.path)) - len(self.files) if len(self.files) > 1 else 0
+        read_whole = self.generated or not self.path.is_dir() or self.files == (self.path,)
+        return 0 if read_whole else len(_files_in(self.path)) - len(self.files)
 
     @property
     def fingerprint(self) -> str:

@@ -100,6 +100,7 @@ def test_a_folder_is_its_files_in_order(tmp_path: Path) -> None:
     folder = source(tmp_path, "texts")
     assert texts(folder.pieces()) == ["one", "two", "three\nlines"]
     assert folder.ignored == 1
+    assert source(tmp_path, "texts/in").ignored == source(tmp_path, "texts/a.txt").ignored == 0
     before = source(tmp_path, "texts").fingerprint
     (tmp_path / "texts" / "b.txt").write_text("other\n")
     assert source(tmp_path, "texts").fingerprint != before
