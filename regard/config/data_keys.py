@@ -11,6 +11,8 @@ ENDLESS = ("sort", "copy", "reverse", "parity", "parity-long", "dates", "numbers
 """The generators that can make new examples every epoch."""
 GENERATORS = (*ENDLESS, "cmudict")
 """The names that train, valid and test may have instead of a file."""
+INSTALLED = ("hamlet", "reviews")
+"""The same for texts that install with pip."""
 
 
 class Data(Section):
@@ -18,7 +20,9 @@ class Data(Section):
 
     train: str = Field(
         "",
-        description="a generator's name, or a file: of pairs, or of text for lm; needed to train",
+        description="the name of a generator or of an installed text (hamlet, reviews), or a "
+        "file: of pairs, or of text for lm, which reads folders of .txt and .jsonl as well; "
+        "needed to train",
     )
     valid: str = Field("", description="the same, to choose the best weights by")
     test: str = Field("", description="the same, to evaluate on")
@@ -32,8 +36,16 @@ class Data(Section):
     source_language: str = Field(
         "", description="language of the source, if data.source does not say"
     )
-    text: str = Field("", description="the column of the text to classify, by name or number")
-    label: str = Field("", description="the column of its class")
+    text: str = Field(
+        "",
+        description="the column of the text to classify, by name or number; for lm, of the text "
+        "in a file with rows (.jsonl, .csv, .tsv, .parquet)",
+    )
+    label: str = Field(
+        "",
+        description="the column of its class; for lm, of a label that is put before the text, as "
+        "in 'fresh: a fine film', so that texts can be generated under this condition",
+    )
     text_pair: str = Field(
         "", description="the column of a second text, to be compared with data.text"
     )
@@ -49,7 +61,19 @@ class Data(Section):
         20,
         ge=1,
         le=100_000,
-        description="the most tokens of a line, on either side; for lm, the tokens of a chunk",
+        description="the most tokens of a line, on either side; for lm, the tokens of a chunk, "
+        "which for a GPT is its context",
+    )
+    documents: str = Field(
+        "lines",
+        min_length=1,
+        description="what a document of lm is, after which </s> stands: a line (lines), what is "
+        "between blank lines (paragraphs), a file (files), or what is between lines with this text",
+    )
+    document_mask: bool = Field(
+        False,
+        description="a GPT's attention does not go past the start of a document, and positions "
+        "begin anew there",
     )
     on_bad_line: Literal["error", "skip"] = Field(
         "error",
@@ -80,7 +104,7 @@ class Data(Section):
         ge=0,
         lt=0.5,
         description="fraction of the training file's sources for valid, and as many for test, "
-        "if those name the same file",
+        "if those name the same file; for lm, the last part of a running text for both",
     )
 
     @model_validator(mode="after")

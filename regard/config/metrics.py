@@ -44,6 +44,7 @@ METRICS: dict[str, Metric] = {
         Metric("loss", "loss per token", higher_is_better=False, panel="loss"),
         Metric("ppl", "perplexity", higher_is_better=False),
         Metric("bits_per_char", "bits per character", higher_is_better=False),
+        Metric("bits_per_byte", "bits per byte", higher_is_better=False),
         Metric("accuracy", "accuracy", panel="accuracy"),
         Metric("token_accuracy", "token accuracy", panel="accuracy"),
         Metric("mlm_accuracy", "masked-token accuracy", panel="accuracy"),

@@ -1,17 +1,33 @@
 """The keys of models: what is trained."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from regard.config.section import Section, listed
+from regard.config.sizes import GPT2, SIZES
+
+if TYPE_CHECKING:
+    SizeName = str
+else:
+    SizeName = Literal["", *SIZES]
+
+RECURRENT = ("rnn", "gru", "lstm")
+"""The kinds of model that carry a state from token to token."""
 
 
 class Model(Section):
     """What is trained."""
 
-    kind: Literal["transformer", "rnn", "gru", "lstm"] = Field(
-        "transformer", description="the Transformer, or recurrent layers of these cells"
+    kind: Literal["transformer", "gpt", "rnn", "gru", "lstm"] = Field(
+        "transformer",
+        description="the Transformer, a GPT (its decoder alone; positions, activation and "
+        "scaled_embedding are then GPT-2's if not set), or recurrent layers of these cells",
+    )
+    size: SizeName = Field(
+        "",
+        description="a named size of a GPT, which stands for its layers, heads, widths and parts; "
+        "keys that are set beside it win",
     )
     d_model: int = Field(64, ge=1, le=65_536, description="D: the width of the model")
     n_layers: int = Field(
@@ -120,9 +136,28 @@ class Model(Section):
         description="one weight for the output and the target embedding (output), and for the "
         "source embedding too (all); true and false mean all and none",
     )
+    zero_init: bool = Field(
+        False,
+        description="the last projection of every sub-layer of a GPT begins with zeros, so that "
+        "each block begins by changing nothing",
+    )
     cell: Literal["fast", "reference"] = Field(
         "fast", description="fused kernels, or every formula written out; the same numbers"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parts_of_the_kind_and_size(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        size = values.get("size")
+        sized = (SIZES.get(size, {}) if isinstance(size, str) else {}) | values
+        return GPT2 | sized if sized.get("kind") == "gpt" else sized
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it carries a state from token to token."""
+        return self.kind in RECURRENT
 
     @field_validator("tie_embeddings", mode="before")
     @classmethod
@@ -137,7 +172,7 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _heads_fit(self) -> "Model":
-        if self.kind != "transformer":
+        if self.recurrent:
             return self
         if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(

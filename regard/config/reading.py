@@ -12,6 +12,7 @@ from regard.config.faults import choices, did_you_mean, field_type, first_fault,
 from regard.config.keys import HOW_TO_TRAIN, Config
 from regard.config.migration import migrate
 from regard.config.section import section_type
+from regard.config.sizes import SIZES
 from regard.config.yaml_text import FaultyYAMLError, parse, write
 from regard.system.errors import UserError
 
@@ -36,7 +37,7 @@ def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
     where = str(path) if is_file else f"recipe {recipe}"
     written = migrate(read_yaml(path), where=where)
     values = {"recipe": path.stem} | deepcopy(written)
-    keys = [_set(values, setting) for setting in overrides]
+    keys = _set_all(values, overrides)
     if "train" in values and values["train"] is None:
         raise UserError(f"{where}: the section 'train' is empty: {HOW_TO_TRAIN}")
     config = validate(values, where=where)
@@ -72,7 +73,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def override(config: Config, overrides: Iterable[str], *, where: str) -> Config:
     """A configuration with `key=value` overrides."""
     values = config.model_dump()
-    keys = [_set(values, setting) for setting in overrides]
+    keys = _set_all(values, overrides)
     overridden = validate(values, where=where)
     refuse_idle(overridden, keys, where=where)
     return overridden
@@ -106,6 +107,16 @@ def describe() -> list[tuple[str, str, str, str]]:
     return [row for row in rows(Config, "") if not row[0].startswith("about.")]
 
 
+def _set_all(values: dict[str, Any], overrides: Iterable[str]) -> list[str]:
+    """Put every `section.key=value` into the values; the keys.
+
+    A size comes first: it takes the place of the keys in the file that it stands for, and the
+    settings beside it win.
+    """
+    ordered = sorted(overrides, key=lambda setting: not setting.strip().startswith("model.size="))
+    return [_set(values, setting) for setting in ordered]
+
+
 def _set(values: dict[str, Any], override: str) -> str:
     """Put `section.key=value` into the values; the key.
 
@@ -137,6 +148,9 @@ def _set(values: dict[str, Any], override: str) -> str:
     if sections == ["train"] and name in either:
         place.pop(either[name], None)
     place[name] = _value(text, kind)
+    if key.strip() == "model.size":
+        for sized in SIZES.get(text.strip(), ()):
+            place.pop(sized, None)
     return key.strip()
 
 

@@ -26,7 +26,7 @@ from regard.system.files import (
 )
 from regard.system.json_files import read_json
 
-VERSION = 4
+VERSION = 5
 ABOUT = "about.json"
 REMEDY = "Token ids are kept there; set REGARD_CACHE to a folder with room."
 
@@ -42,6 +42,8 @@ class Counts:
     rows: int
     tokens: int
     unknown: int
+    characters: int
+    bytes: int
 
 
 @dataclass(frozen=True)

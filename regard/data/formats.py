@@ -65,7 +65,7 @@ def find_files(path: Path, layout: Layout) -> Files | None:
 def _existing(path: Path, suffix: str = "") -> Path | None:
     """The path with this suffix, compressed or not, if it is there."""
     try:
-        paths = [path.with_name(path.name + suffix + last) for last in ("", COMPRESSED)]
+        paths = [path.with_name(path.name + suffix + last) for last in ("", *COMPRESSED)]
         return next((candidate for candidate in paths if candidate.exists()), None)
     except ValueError:  # no suffix of a file: one with "/" in it
         return None

@@ -1,19 +1,22 @@
 """The lines of text files: UTF-8, compressed or not, as a stream."""
 
+import bz2
 import contextlib
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from regard.system.errors import UserError
 
-COMPRESSED = ".gz"
+COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+"""How a compressed file is opened, by the end of its name."""
 
 
 def ending(path: Path) -> str:
     """The end of a file's name by which its format is known, whether it is compressed or not."""
-    return path.with_suffix("").suffix if path.suffix == COMPRESSED else path.suffix
+    return path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def numbered_lines(file: Iterable[bytes], *, first: int = 0) -> Iterator[tuple[int, str]]:
@@ -74,7 +77,7 @@ def why_unreadable(text: str) -> str | None:
 def _reading(path: Path) -> Iterator[Iterable[bytes]]:
     """A file to read, compressed or not, or a sentence that says why it cannot be read."""
     try:
-        with gzip.open(path) if path.suffix == COMPRESSED else path.open("rb") as file:
+        with COMPRESSED.get(path.suffix, Path.open)(path, "rb") as file:
             yield file
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.data.formats import Files, find_files
 from regard.data.generators import GENERATORS, Endless
 from regard.data.rows import Field, Layout, Row
-from regard.data.source import Source, hash_of
+from regard.data.source import NAMED, Source, hash_of
 from regard.data.splits import Pair, part_of
 from regard.data.tally import Tally
 from regard.system.errors import UserError
@@ -39,12 +39,6 @@ class RowSource(Source):
     every: int = field(default=1, init=False)
     """A tokenizer is learned from one line in this many."""
 
-    def __post_init__(self) -> None:
-        if self.generated and self.data.held_out:
-            raise UserError(
-                f"data.held_out is for files; the generator {self.name} holds out its own examples."
-            )
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The column of each field, as the configuration gives it."""
@@ -59,9 +53,8 @@ class RowSource(Source):
             if all(self.columns):
                 places.append(" and ".join(f"{self.path}.{column}" for column in self.columns))
             raise UserError(
-                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "
-                f"nor a file: there is none at {', nor '.join(places)} (--data says where the "
-                f"files are)."
+                f"data.{self.split}={self.name!r} is neither {NAMED} nor a file: there is none at "
+                f"{', nor '.join(places)} (--data says where the files are)."
             )
         for path in files.paths:
             self.refuse_pipe(path)
@@ -126,7 +119,7 @@ class RowSource(Source):
     def _belongs(self, row: Row) -> bool:
         """Whether a line is of this split, where one file holds several: no input is in two."""
         share, seed = self.data.held_out, self.data.split_seed
-        if not share or self.path != Path(self.data.directory) / self.data.train:
+        if not share or not self.of_training:
             return True
         key = row.source if isinstance(row.source, str) else " ".join(row.source)
         return self.split == part_of(key, share=share, seed=seed)

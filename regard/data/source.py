@@ -6,6 +6,7 @@ from pathlib import Path
 
 from regard.config import Data
 from regard.data.generators import GENERATORS
+from regard.data.installed import INSTALLED, installed_file
 from regard.data.splits import Pair, Split
 from regard.system.errors import UserError
 
@@ -18,6 +19,10 @@ def hash_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
+NAMED = f"a generator ({', '.join(GENERATORS)}) nor an installed text ({', '.join(INSTALLED)})"
+"""What a name may be that is not of a file."""
+
+
 @dataclass
 class Source:
     """A generator's name, or a file in the data's directory."""
@@ -26,6 +31,12 @@ class Source:
     split: Split
     data: Data
 
+    def __post_init__(self) -> None:
+        if self.generated and self.data.held_out:
+            raise UserError(
+                f"data.held_out is for files; the generator {self.name} holds out its own examples."
+            )
+
     @property
     def generated(self) -> bool:
         """Whether a generator makes the examples."""
@@ -33,7 +44,15 @@ class Source:
 
     @property
     def path(self) -> Path:
+        if self.name in INSTALLED:
+            return installed_file(self.name)
         return Path(self.data.directory) / self.name
+
+    @property
+    def of_training(self) -> bool:
+        """Whether it is the file that is trained on."""
+        directory = Path(self.data.directory)
+        return directory / self.name == directory / self.data.train
 
     @property
     def fingerprint(self) -> str:
@@ -56,10 +75,10 @@ class Source:
             )
 
     def check_file(self) -> None:
-        """Refuse a name that is neither a generator nor a file."""
+        """Refuse a name that is neither a generator, nor an installed text, nor a file."""
         self.refuse_pipe(self.path)
         if not self.path.is_file():
             raise UserError(
-                f"data.{self.split}={self.name!r} is neither a generator ({', '.join(GENERATORS)}) "
-                f"nor a file: there is none at {self.path} (--data says where the files are)."
+                f"data.{self.split}={self.name!r} is neither {NAMED} nor a file: there is none at "
+                f"{self.path} (--data says where the files are)."
             )

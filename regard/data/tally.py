@@ -27,6 +27,10 @@ class Tally:
     tokens: int = 0
     unknown: int = 0
     """How many of the tokens have no id of their own."""
+    characters: int = 0
+    """Characters of running text, the end of each document counted as one."""
+    bytes: int = 0
+    """The same in UTF-8."""
 
     @property
     def left_out(self) -> int:

@@ -111,10 +111,19 @@ class Tokenizer:
         kind: Kind = "words",
         lowercase: bool = False,
         normalize: Normalize = "nfc",
+        keep_spaces: bool = False,
     ) -> "Tokenizer":
-        """A tokenizer of this kind, learned from these texts."""
+        """A tokenizer of this kind, learned from these texts.
+
+        keep_spaces: runs of spaces and line breaks stay as they are, which chars always keeps.
+        """
         backend = learned(
-            texts, kind=kind, vocab_size=vocab_size, lowercase=lowercase, normalize=normalize
+            texts,
+            kind=kind,
+            vocab_size=vocab_size,
+            lowercase=lowercase,
+            normalize=normalize,
+            keep_spaces=keep_spaces,
         )
         return cls(backend.to_str(pretty=True))
 

@@ -26,12 +26,20 @@ SPACE = "▁"
 
 
 def learned(
-    texts: Iterable[str], *, kind: Kind, vocab_size: int, lowercase: bool, normalize: Normalize
+    texts: Iterable[str],
+    *,
+    kind: Kind,
+    vocab_size: int,
+    lowercase: bool,
+    normalize: Normalize,
+    keep_spaces: bool = False,
 ) -> tokenizers.Tokenizer:
     """A tokenizer of this kind, learned from these texts; ids 0 to 3 are the special tokens."""
     forms = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
     steps = [] if normalize == "none" else [forms[normalize]()]
-    if kind not in ("words", "chars"):  # a run of spaces becomes one, and none is left at the ends
+    if (
+        kind not in ("words", "chars") and not keep_spaces
+    ):  # a run of spaces becomes one, and none is left at the ends
         steps += [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()]
     steps += [normalizers.Lowercase()] if lowercase else []
     normalizer = normalizers.Sequence(steps) if steps else None

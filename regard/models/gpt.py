@@ -7,15 +7,17 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.models.blueprint import Blueprint
 from regard.nn.block import Block
 from regard.nn.context import Context
 from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
-from regard.nn.positions import LearnedPositions
+from regard.nn.masks import document_mask
+from regard.nn.positions import LearnedPositions, document_positions
 from regard.nn.trace import Trace, at
 
-GPT2 = {
+GPT2: dict[str, Any] = {
     "positions": "learned",
     "activation": "gelu-tanh",
     "scaled_embedding": False,
@@ -36,8 +38,9 @@ class GPT(nn.Module):
     Llama family is the same model with other parts: positions="rotary", norm_kind="rms",
     activation="silu", gated=True, bias=False, n_kv_heads=….
 
-    tied: the output projection is the token embedding. padding: the id of padding, whose embedding
-    is zero; None: every id is a token.
+    tied: the output projection is the token embedding. zero_init: the last projection of every
+    sub-layer begins with zeros, so that each block begins as the identity. padding: the id of
+    padding, whose embedding is zero; None: every id is a token.
     """
 
     exports: tuple[str, ...] = ()
@@ -54,31 +57,45 @@ class GPT(nn.Module):
         *,
         n_layers: int = 12,
         tied: bool = True,
+        zero_init: bool = False,
         padding: int | None = None,
         **parts: Any,
     ) -> None:
         super().__init__()
         blueprint = Blueprint(**GPT2 | parts)
         self.d_model = blueprint.d_model
-        self.max_length = blueprint.max_length if blueprint.positions == "learned" else math.inf
-        """How many tokens it can read."""
+        self.max_length = blueprint.max_length
+        """Its context: how many tokens it can look back at, the last one included."""
         tokens = blueprint.tokens(vocab, padding=padding)
         self.embedding = blueprint.embedding(tokens)
         self.decoder = blueprint.stack(n_layers, windowed=True)
         self.output = OutputProjection(vocab, self.d_model, tied=tokens if tied else None)
         self.apply(_initialise)
         for block in self.decoder.layers:
-            _shrink_residuals(block, n_layers)
+            _shrink_residuals(block, 0.0 if zero_init else INITIAL_STD / math.sqrt(2 * n_layers))
 
     def forward(
-        self, tokens: Int[Tensor, "B L"], *, trace: Trace | None = None
+        self,
+        tokens: Int[Tensor, "B L"],
+        *,
+        documents: Int[Tensor, "B L"] | None = None,
+        trace: Trace | None = None,
     ) -> Float[Tensor, "B L V"]:
         """The logits after each token.
 
         Padding on the right needs no mask: it stands in the future of every real token.
+        documents: a number per document of each row; a token looks at those of its own document,
+        whose positions begin with 0. None: each row is one document.
         """
-        embedded = self.embedding(tokens, trace=at(trace, "embedding"))
-        hidden = self.decoder(embedded, is_causal=True, trace=at(trace, "decoder"))
+        positions = None if documents is None else document_positions(documents)
+        embedded = self.embedding(tokens, positions, trace=at(trace, "embedding"))
+        hidden = self.decoder(
+            embedded,
+            mask=None if documents is None else document_mask(documents),
+            is_causal=True,
+            positions=positions,
+            trace=at(trace, "decoder"),
+        )
         return self.output(hidden, trace=at(trace, "output"))
 
     def start(self, prompt: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None) -> Context:
@@ -94,8 +111,13 @@ class GPT(nn.Module):
     def step(
         self, tokens: Int[Tensor, "B"], state: Context
     ) -> tuple[Float[Tensor, "B V"], Context]:
-        """Read one more token in each row: the logits of the one after it, and the next state."""
-        positions, grown = state.positions, state.grown()
+        """Read one more token in each row: the logits of the one after it, and the next state.
+
+        A row that has filled the context goes on after the last half of it.
+        """
+        if state.slots >= self.max_length:
+            state = self._with_room(state)
+        positions, grown = state.positions, state.grown(tokens)
         hidden = self.decoder(
             self.embedding(tokens[:, None], positions),
             mask=grown.mask,
@@ -104,6 +126,21 @@ class GPT(nn.Module):
             caches=grown.caches,
         )
         return self.output(hidden[:, 0]), grown
+
+    def _with_room(self, state: Context) -> Context:
+        """The state in which every row that had filled the context has kept the last half of it.
+
+        That is read again, as a prompt: once in max_length / 2 tokens. What a row keeps depends on
+        its own length, and not on the rows beside it.
+        """
+        if int(state.lengths.max()) < self.max_length:
+            return state
+        half = self.max_length // 2
+        rows = [
+            row if len(row) < self.max_length else row[len(row) - half :] for row in state.rows()
+        ]
+        lengths = torch.tensor([len(row) for row in rows], device=state.lengths.device)
+        return self.start(pad_sequence(rows, batch_first=True), lengths)
 
 
 def _initialise(module: nn.Module) -> None:
@@ -117,7 +154,7 @@ def _initialise(module: nn.Module) -> None:
             module.weight[module.padding] = 0
 
 
-def _shrink_residuals(block: Block, n_layers: int) -> None:
+def _shrink_residuals(block: Block, std: float) -> None:
     """÷ √(2N): the 2N sums of N layers keep the size of their input (Radford et al. 2019, §2.3)."""
     for linear in (block.self_attention.output, block.feed_forward.outer):
-        nn.init.normal_(linear.weight, std=INITIAL_STD / math.sqrt(2 * n_layers))
+        nn.init.normal_(linear.weight, std=std)

@@ -14,6 +14,11 @@ def padding_mask(lengths: Int[Tensor, "B"], length: int) -> Bool[Tensor, "B 1 1 
     return (positions < lengths[:, None])[:, None, None, :]
 
 
+def document_mask(documents: Int[Tensor, "B L"]) -> Bool[Tensor, "B 1 L L"]:
+    """True where query and key belong to one document of their row; documents: their numbers."""
+    return (documents[:, :, None] == documents[:, None, :])[:, None]
+
+
 def causal_mask(
     length: int, past: int = 0, *, device: torch.device | None = None
 ) -> Bool[Tensor, "T S"]:

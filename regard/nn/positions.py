@@ -27,6 +27,14 @@ def first_positions(length: int, *, device: torch.device | None = None) -> Int[T
     return torch.arange(length, device=device)[None]
 
 
+def document_positions(documents: Int[Tensor, "B L"]) -> Int[Tensor, "B L"]:
+    """0, 1, 2, … within each document; documents: their numbers, those of one side by side."""
+    places = first_positions(documents.size(1), device=documents.device)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return places - (places * begins).cummax(dim=1).values
+
+
 class SinusoidalPositions(nn.Module):
     """PE(p, 2i) = sin(p / 10000^(2i/D)),  PE(p, 2i+1) = cos(p / 10000^(2i/D)).
 

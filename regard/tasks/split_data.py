@@ -9,6 +9,7 @@ from regard.data.row_source import RowSource
 from regard.data.rows import Row
 from regard.data.splits import Pair, Split
 from regard.data.tally import Tally
+from regard.data.text_source import TextSource
 from regard.tasks.request import unknown_warning
 
 
@@ -41,7 +42,7 @@ class SplitData:
     """Source and target as text; None for training data, whose texts are not kept."""
 
 
-def data_warnings(tallies: Mapping[Split, tuple[RowSource, Tally]]) -> list[str]:
+def data_warnings(tallies: Mapping[Split, tuple[RowSource | TextSource, Tally]]) -> list[str]:
     """One sentence on each thing in these splits that could not be read as it is."""
     sentences: list[str] = []
     said = set()  # splits of one file meet the same faults: say them once

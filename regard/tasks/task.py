@@ -250,7 +250,8 @@ class Task(ABC):
         """
         # Without defaults: a key that is added later changes nothing for weights made before it.
         model = self.config.model.model_dump_json(
-            exclude={"cell", "dropout", "attention_dropout"}, exclude_defaults=True
+            exclude={"cell", "dropout", "attention_dropout", "size", "zero_init"},
+            exclude_defaults=True,
         )
         texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
         texts["model configuration"] = model

@@ -17,7 +17,7 @@ LM = ("task=lm", "model.kind=gru", "train.metric=loss")
 
 IDLE = {
     ("parity", "model.n_heads=7"): "model.n_heads=7 would do nothing: it is for "
-    "model.kind=transformer, not for model.kind=lstm. Leave it out.",
+    "model.kind=transformer or gpt, not for model.kind=lstm. Leave it out.",
     ("parity", "model.positions=rotary"): "it is for model.kind=transformer",
     ("parity", "model.d_ff=7"): "it is for model.kind=transformer",
     ("parity", "model.tie_embeddings=none"): "it is for task=translate or lm",
@@ -35,12 +35,14 @@ IDLE = {
     ("sort", "train.average_of=best"): "it is for the average of several evaluations",
     ("sort", "data.directory=here"): "not for the generator sort, which needs no directory",
     ("sort", "data.source=en"): "task=translate with files, and for the generator numbers",
-    ("sort", "data.label=1"): "it is for task=classify",
+    ("sort", "data.label=1"): "it is for task=classify or lm",
     ("sort", "data.words=1"): "it is for a task that is not there yet",
     ("multi30k", "data.epoch_size=9"): "it is for data.train=sort, copy",
     ("pronounce", "data.fresh=false"): "not for data.train=cmudict",
     ("multi30k", "data.split_seed=9"): "it is for generators, and for files with data.held_out",
-    ("sort", *LM, "data.on_bad_line=skip"): "it is for task=translate or classify, not for task=lm",
+    ("sort", *LM, "data.document_mask=true"): "it is for model.kind=gpt, not for model.kind=gru",
+    ("sort", *LM, "decode.cut_prompt=true"): "it is for model.kind=gpt, not for model.kind=gru",
+    ("sort", "data.documents=files"): "it is for task=lm",
     ("sort", *LM, "model.bidirectional=false"): "it is for task=translate or classify",
 }
 

@@ -1,20 +1,18 @@
 """Running text in chunks: nothing is lost, and each row continues where it ended."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import Data
-from regard.data.text import TextSource, TextStream
+from regard.data.blocks import Cutter
+from regard.data.text import TextStream
 from regard.data.tokenizer import END, OURS
-from regard.system.errors import UserError
 
 
 @given(size=st.integers(1, 60), rows=st.integers(1, 7), length=st.integers(1, 9))
 def test_every_token_is_a_target_once_after_the_one_before_it(size, rows, length) -> None:
     text = np.arange(4, 4 + size)
-    stream = TextStream(lambda: text, rows=rows, length=length, ids=OURS)
+    stream = TextStream(Cutter(lambda: text, length, OURS), rows=rows)
     batches = list(stream.epoch(0))
     assert len(batches) == stream.count(0)
     assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)
@@ -33,17 +31,3 @@ def test_every_token_is_a_target_once_after_the_one_before_it(size, rows, length
         assert [one.target.tolist() for one in again] == [
             one.target.tolist() for one in batches[start:]
         ]
-
-
-def test_a_file_keeps_its_empty_lines(tmp_path) -> None:
-    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
-    source = TextSource("a.txt", "train", Data(directory=str(tmp_path)))
-    assert source.lines() == ["one", "", "two"]
-
-
-@pytest.mark.parametrize(("text", "fault"), [("\n\n", "contains no text"), (None, "neither a")])
-def test_no_text_is_refused(tmp_path, text, fault) -> None:
-    if text is not None:
-        (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(UserError, match=fault):
-        TextSource("a.txt", "train", Data(directory=str(tmp_path))).lines()

@@ -12,7 +12,7 @@ import pytest
 from regard.config import Data
 from regard.data.lines import text_lines
 from regard.data.row_source import RowSource
-from regard.data.text import TextSource
+from regard.data.text_source import TextSource
 from regard.system.errors import UserError
 
 
@@ -70,7 +70,7 @@ def test_a_pipe_is_refused_because_it_cannot_be_read_twice(kind) -> None:
         os.close(writing)
         data = kind(f"/dev/fd/{reading}", "train", Data())
         with pytest.raises(UserError, match=rf"data.train='/dev/fd/{reading}'.* be read twice"):
-            list(data.rows() if kind is RowSource else data.lines())
+            list(data.rows() if kind is RowSource else data.pieces())
     finally:
         os.close(reading)
 

@@ -8,7 +8,7 @@ from regard.config import METRICS, OUTPUT_METRICS, TASK_METRICS, Train
 from regard.config.metrics import shown
 from regard.look.pictures import curves
 
-LOWER_IS_BETTER = {"loss", "ppl", "bits_per_char", "wer", "per", "ter"}
+LOWER_IS_BETTER = {"loss", "ppl", "bits_per_char", "bits_per_byte", "wer", "per", "ter"}
 
 
 def test_every_metric_of_a_task_is_declared() -> None:
