@@ -156,6 +156,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "model.rotary_base": (TRANSFORMER, ROTARY),
     "model.rotary_pairing": (TRANSFORMER, ROTARY),
     "model.attention": (TRANSLATE, RECURRENT),
+    "model.bridge": (TRANSLATE, RECURRENT),
+    "model.output_bias": (TRANSLATE, RECURRENT),
     "model.bidirectional": (PAIRS, RECURRENT),
     "model.pooling": (CLASSIFY,),
     "model.recurrent_init": (RECURRENT,),
