@@ -11,6 +11,7 @@ from typing import Any
 from regard.config.data_keys import ENDLESS, GENERATORS, Data, Tokenization
 from regard.config.faults import shown
 from regard.config.keys import Config
+from regard.config.model_keys import RECURRENT as RECURRENT_KINDS
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
@@ -72,7 +73,9 @@ NO_TASK = Need(
     lambda chosen: False, "a task that is not there yet", lambda _: "any of this version"
 )
 TRANSFORMER = one_of("model.kind", "transformer")
-RECURRENT = one_of("model.kind", "rnn", "gru", "lstm")
+GPT = one_of("model.kind", "gpt")
+BLOCKS = one_of("model.kind", "transformer", "gpt")
+RECURRENT = one_of("model.kind", *RECURRENT_KINDS)
 ROTARY = one_of("model.positions", "rotary")
 AVERAGED = Need(
     lambda chosen: chosen("train.average") != 1,
@@ -131,9 +134,9 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "tokenizer.target_kind": (TRANSLATE,),
     "tokenizer.joint": (TRANSLATE,),
     "tokenizer.dropout": (PAIRS,),
+    "model.decoder_layers": (TRANSFORMER,),
     **dict.fromkeys(
         (
-            "model.decoder_layers",
             "model.n_heads",
             "model.n_kv_heads",
             "model.d_head",
@@ -151,10 +154,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
             "model.gated",
             "model.bias",
         ),
-        (TRANSFORMER,),
+        (BLOCKS,),
     ),
-    "model.rotary_base": (TRANSFORMER, ROTARY),
-    "model.rotary_pairing": (TRANSFORMER, ROTARY),
+    "model.rotary_base": (BLOCKS, ROTARY),
+    "model.rotary_pairing": (BLOCKS, ROTARY),
     "model.attention": (TRANSLATE, RECURRENT),
     "model.bridge": (TRANSLATE, RECURRENT),
     "model.output_bias": (TRANSLATE, RECURRENT),
@@ -165,6 +168,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "train.teacher_forcing": (TRANSLATE, RECURRENT),
     "train.average_of": (AVERAGED,),
     **{f"decode.{key}": (GENERATES,) for key in Decode.model_fields},
+    "decode.cut_prompt": (GPT,),
 }
 """Every key that not all configurations use, and what it needs: all of it."""
 

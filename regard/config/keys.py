@@ -27,7 +27,7 @@ MISSING_TRAIN = f"the key 'train' is missing: {HOW_TO_TRAIN}"
 KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),
     "classify": ("rnn", "gru", "lstm"),
-    "lm": ("rnn", "gru", "lstm"),
+    "lm": ("gpt", "rnn", "gru", "lstm"),
 }
 """The kinds of model that can do each task."""
 
@@ -83,7 +83,7 @@ class Config(Section):
             )
         if self.task == "lm" and self.data.held_out:
             raise ValueError("data.held_out splits pairs of texts; lm reads one file per split")
-        halved = self.model.kind != "transformer" and self.model.bidirectional
+        halved = self.model.recurrent and self.model.bidirectional
         if halved and self.task != "lm" and self.model.d_model % 2:
             raise ValueError(
                 f"model.d_model={self.model.d_model} is odd: a bidirectional encoder gives half of "
@@ -97,10 +97,10 @@ class Config(Section):
             return self
         if self.task != "translate" and self.train.r_drop:
             raise ValueError(f"train.r_drop is for task=translate, not task={self.task}")
-        if self.task == "lm" and self.train.shares > 1:
+        if self.task == "lm" and self.model.recurrent and self.train.shares > 1:
             raise ValueError(
-                f"train.shares={self.train.shares}: lm carries a state from batch to batch, so its "
-                f"rows cannot be split; leave it at 1"
+                f"train.shares={self.train.shares}: in lm, a recurrent model carries a state from "
+                f"batch to batch, so its rows cannot be split; leave it at 1"
             )
         metrics = TASK_METRICS[self.task]
         if self.task == "translate":

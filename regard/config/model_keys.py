@@ -6,12 +6,20 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config.section import Section, listed
 
+RECURRENT = ("rnn", "gru", "lstm")
+"""The kinds of model that carry a state from token to token."""
+
+GPT_PARTS = {"positions": "learned", "activation": "gelu-tanh", "scaled_embedding": False}
+"""What kind=gpt has where a key is not set: the parts of GPT-2."""
+
 
 class Model(Section):
     """What is trained."""
 
-    kind: Literal["transformer", "rnn", "gru", "lstm"] = Field(
-        "transformer", description="the Transformer, or recurrent layers of these cells"
+    kind: Literal["transformer", "gpt", "rnn", "gru", "lstm"] = Field(
+        "transformer",
+        description="the Transformer, a GPT (its decoder alone; positions, activation and "
+        "scaled_embedding are then GPT-2's if not set), or recurrent layers of these cells",
     )
     d_model: int = Field(64, ge=1, le=65_536, description="D: the width of the model")
     n_layers: int = Field(
@@ -131,6 +139,17 @@ class Model(Section):
         "fast", description="fused kernels, or every formula written out; the same numbers"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _parts_of_the_kind(cls, values: Any) -> Any:
+        is_gpt = isinstance(values, dict) and values.get("kind") == "gpt"
+        return GPT_PARTS | values if is_gpt else values
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it carries a state from token to token."""
+        return self.kind in RECURRENT
+
     @field_validator("tie_embeddings", mode="before")
     @classmethod
     def _yes_or_no(cls, value: Any) -> Any:
@@ -144,7 +163,7 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _heads_fit(self) -> "Model":
-        if self.kind != "transformer":
+        if self.recurrent:
             return self
         if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(

@@ -213,6 +213,11 @@ class Decode(Section):
         description="keep tokens with at least this fraction of the top probability",
     )
     seed: int = Field(0, ge=0, lt=2**31, description="random seed for sampling")
+    cut_prompt: bool = Field(
+        False,
+        description="read only the last tokens of a prompt that is longer than the context of a "
+        "GPT (data.max_length); otherwise it is refused",
+    )
 
     @model_validator(mode="after")
     def _least_below_most(self) -> "Decode":

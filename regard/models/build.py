@@ -6,6 +6,7 @@ from typing import Any
 from regard.config import Config, Model
 from regard.models.blueprint import Blueprint
 from regard.models.classifier import RecurrentClassifier
+from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
 from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.transformer import Transformer
@@ -26,13 +27,21 @@ def recurrent_classifier(
     )
 
 
-def recurrent_language_model(
+def language_model(
     config: Config, *, vocab: int, padding: int | None
-) -> RecurrentLanguageModel:
+) -> GPT | RecurrentLanguageModel:
     """The language model of `model.kind`, for so many tokens."""
-    model = config.model
-    return RecurrentLanguageModel(
-        vocab, tied=model.tie_embeddings != "none", padding=padding, **_recurrent(model)
+    model, tied = config.model, config.model.tie_embeddings != "none"
+    if model.recurrent:
+        return RecurrentLanguageModel(vocab, tied=tied, padding=padding, **_recurrent(model))
+    return GPT(
+        vocab,
+        n_layers=model.n_layers,
+        tied=tied,
+        padding=padding,
+        max_length=config.data.max_length,
+        fast=model.cell == "fast",
+        **_blocks(model),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.models.blueprint import Blueprint
 from regard.nn.block import Block
@@ -15,7 +16,7 @@ from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
 from regard.nn.positions import LearnedPositions
 from regard.nn.trace import Trace, at
 
-GPT2 = {
+GPT2: dict[str, Any] = {
     "positions": "learned",
     "activation": "gelu-tanh",
     "scaled_embedding": False,
@@ -60,8 +61,8 @@ class GPT(nn.Module):
         super().__init__()
         blueprint = Blueprint(**GPT2 | parts)
         self.d_model = blueprint.d_model
-        self.max_length = blueprint.max_length if blueprint.positions == "learned" else math.inf
-        """How many tokens it can read."""
+        self.max_length = blueprint.max_length
+        """Its context: how many tokens it can look back at, the last one included."""
         tokens = blueprint.tokens(vocab, padding=padding)
         self.embedding = blueprint.embedding(tokens)
         self.decoder = blueprint.stack(n_layers, windowed=True)
@@ -94,8 +95,13 @@ class GPT(nn.Module):
     def step(
         self, tokens: Int[Tensor, "B"], state: Context
     ) -> tuple[Float[Tensor, "B V"], Context]:
-        """Read one more token in each row: the logits of the one after it, and the next state."""
-        positions, grown = state.positions, state.grown()
+        """Read one more token in each row: the logits of the one after it, and the next state.
+
+        A row that has filled the context goes on after the last half of it.
+        """
+        if state.slots >= self.max_length:
+            state = self._with_room(state)
+        positions, grown = state.positions, state.grown(tokens)
         hidden = self.decoder(
             self.embedding(tokens[:, None], positions),
             mask=grown.mask,
@@ -104,6 +110,21 @@ class GPT(nn.Module):
             caches=grown.caches,
         )
         return self.output(hidden[:, 0]), grown
+
+    def _with_room(self, state: Context) -> Context:
+        """The state in which every row that had filled the context has kept the last half of it.
+
+        That is read again, as a prompt: once in max_length / 2 tokens. What a row keeps depends on
+        its own length, and not on the rows beside it.
+        """
+        if int(state.lengths.max()) < self.max_length:
+            return state
+        half = self.max_length // 2
+        rows = [
+            row if len(row) < self.max_length else row[len(row) - half :] for row in state.rows()
+        ]
+        lengths = torch.tensor([len(row) for row in rows], device=state.lengths.device)
+        return self.start(pad_sequence(rows, batch_first=True), lengths)
 
 
 def _initialise(module: nn.Module) -> None:

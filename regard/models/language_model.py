@@ -1,5 +1,6 @@
 """The recurrent language model: the next token after each token (many to many)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -39,6 +40,8 @@ class RecurrentLanguageModel(nn.Module):
         "output": "generated",
     }
     """Its parts with one row per token or class, and whether those are read or generated."""
+    max_length = math.inf
+    """How many tokens it can look back at."""
 
     def __init__(
         self,

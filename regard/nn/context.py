@@ -28,6 +28,8 @@ class Context:
     """How many tokens each row has read: the position of its next one."""
     real: Bool[Tensor, "B S"]
     """True at the slots that hold a token; a slot is a place in the caches."""
+    tokens: Int[Tensor, "B S"]
+    """What was read into each slot."""
 
     @classmethod
     def of_prompt(
@@ -40,17 +42,31 @@ class Context:
         B, L = prompt.shape
         if lengths is None:
             lengths = torch.full((B,), L, device=prompt.device)
-        return cls(caches, lengths, padding_mask(lengths, L)[:, 0, 0])
+        return cls(caches, lengths, padding_mask(lengths, L)[:, 0, 0], prompt)
 
     @property
     def positions(self) -> Int[Tensor, "B 1"]:
         """Where the next token of each row stands."""
         return self.lengths[:, None]
 
-    def grown(self) -> "Context":
+    def grown(self, tokens: Int[Tensor, "B"]) -> "Context":
         """With one more slot, for the next token of every row; its `mask` is what that sees."""
-        one = torch.ones_like(self.real[:, :1])
-        return Context(self.caches, self.lengths + 1, torch.cat([self.real, one], dim=1))
+        one = torch.ones_like(tokens[:, None], dtype=torch.bool)
+        return Context(
+            self.caches,
+            self.lengths + 1,
+            torch.cat([self.real, one], dim=1),
+            torch.cat([self.tokens, tokens[:, None]], dim=1),
+        )
+
+    @property
+    def slots(self) -> int:
+        """S: no row has read more tokens than that."""
+        return self.real.size(1)
+
+    def rows(self) -> list[Int[Tensor, "N"]]:
+        """The tokens that each row has read."""
+        return [tokens[real] for tokens, real in zip(self.tokens, self.real, strict=True)]
 
     @property
     def mask(self) -> Bool[Tensor, "B 1 1 S"]:
@@ -60,4 +76,4 @@ class Context:
     def select(self, rows: Int[Tensor, "N"]) -> "Context":
         """These rows: some dropped, some repeated, in this order."""
         caches = [cache.select(rows) for cache in self.caches]
-        return Context(caches, self.lengths[rows], self.real[rows])
+        return Context(caches, self.lengths[rows], self.real[rows], self.tokens[rows])

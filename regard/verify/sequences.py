@@ -1,7 +1,9 @@
 """Equalities of models that read one sequence: classifiers and language models."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,12 +12,13 @@ from torch import Tensor
 from regard.data.batches import Padded, pad, padded
 from regard.data.examples import Ids
 from regard.decoding import Hypothesis, Replay, Stepper
-from regard.models import RecurrentClassifier, RecurrentLanguageModel
+from regard.models import GPT, RecurrentClassifier, RecurrentLanguageModel
 from regard.nn import Trace
 from regard.nn.cells import CellKind
 from regard.nn.pooling import KINDS as POOLINGS
 from regard.verify.check import TOLERANCE, Check, largest
 from regard.verify.within import (
+    GENERATED,
     SOURCES,
     VOCAB,
     Search,
@@ -25,7 +28,8 @@ from regard.verify.within import (
     restored,
 )
 
-SequenceModel = RecurrentClassifier | RecurrentLanguageModel
+LanguageModel = GPT | RecurrentLanguageModel
+SequenceModel = RecurrentClassifier | LanguageModel
 
 
 def random_sequence_models() -> dict[str, SequenceModel]:
@@ -39,6 +43,10 @@ def random_sequence_models() -> dict[str, SequenceModel]:
             )
         models[f"RecurrentLanguageModel ({kind})"] = RecurrentLanguageModel(
             VOCAB, kind=kind, d_model=32, n_layers=2
+        )
+    for positions in ("learned", "rotary"):
+        models[f"GPT ({positions})"] = GPT(
+            VOCAB, d_model=32, n_layers=2, n_heads=4, d_ff=64, positions=positions, max_length=16
         )
     return {name: perturbed(model) for name, model in models.items()}
 
@@ -61,8 +69,10 @@ def sequence_checks(
     }
     if isinstance(model, RecurrentLanguageModel):
         near["chunks = the whole"] = partial(in_chunks, model, rows)
+    if not isinstance(model, RecurrentClassifier):
         exact["the future does not reach the past"] = partial(future_against_past, model, rows)
-        for name, search in decoders().items():
+        rows = _with_room(rows, model.max_length)
+        for name, search in decoders().items() if rows else ():
             near[f"{name}, carried state = reading everything again"] = partial(
                 search_replayed, search, model, rows
             )
@@ -75,13 +85,26 @@ def sequence_checks(
         yield Check(f"{label}: {name}", difference, 0.0)
 
 
+def _with_room(rows: list[Ids], max_length: int | float) -> list[Ids]:
+    """As much of the rows as leaves room in the context for what is generated: maybe nothing."""
+    most = max_length - GENERATED
+    return [row[: int(min(most, len(row)))] for row in rows] if most >= 1 else []
+
+
 def _logits(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) -> Tensor:
     """The logits that are compared: of the classes, or after each real token."""
     if isinstance(model, RecurrentClassifier):
         return model(rows.tokens, rows.lengths, trace=trace)
-    logits, _ = model(rows.tokens, lengths=rows.lengths, trace=trace)
+    logits = _after_each(model, rows.tokens, lengths=rows.lengths, trace=trace)
     real = torch.arange(rows.tokens.size(1)) < rows.lengths[:, None]  # B L
     return logits[real]
+
+
+def _after_each(model: LanguageModel, tokens: Tensor, **options: Any) -> Tensor:
+    """The logits after each token; a GPT needs no lengths."""
+    if isinstance(model, GPT):
+        return model(tokens, trace=options.get("trace"))
+    return model(tokens, **options)[0]
 
 
 @torch.inference_mode()
@@ -99,9 +122,10 @@ def batch_against_rows(model: SequenceModel, rows: list[Ids]) -> float:
 
 @torch.inference_mode()
 def more_padding(model: SequenceModel, rows: list[Ids]) -> float:
-    """Two more positions in each row, which may hold any id: they are not real."""
+    """Two more positions in each row, if it can have them, with any id: they are not real."""
     batch = padded(rows)
-    wide = Padded(F.pad(batch.tokens, (0, 2), value=1), batch.lengths)
+    room = getattr(model, "max_length", math.inf) - batch.tokens.size(1)
+    wide = Padded(F.pad(batch.tokens, (0, int(min(2, room))), value=1), batch.lengths)
     return largest([(_logits(model, wide), _logits(model, batch))])
 
 
@@ -125,21 +149,21 @@ def in_chunks(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
 
 
 @torch.inference_mode()
-def future_against_past(model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+def future_against_past(model: LanguageModel, rows: list[Ids]) -> float:
     """Another last token changes no logits before it: not by a bit."""
     differences = []
     for row in rows:
         changed = [*row[:-1], 0 if row[-1] != 0 else 1]
-        before, after = model(torch.tensor([row]))[0], model(torch.tensor([changed]))[0]
+        before, after = (_after_each(model, torch.tensor([ids])) for ids in (row, changed))
         differences.append((before[:, :-1], after[:, :-1]))
     return largest(pair for pair in differences if pair[0].numel())
 
 
-def search_replayed(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+def search_replayed(search: Search, model: LanguageModel, rows: list[Ids]) -> float:
     """Carrying the state, and reading prompt and output again at every step."""
 
     def logits(prompt: Tensor, target: Tensor, *, source_lengths: Tensor | None) -> Tensor:
-        return model(torch.cat([prompt, target], dim=1))[0]
+        return _after_each(model, torch.cat([prompt, target], dim=1))
 
     return max(
         compare_hypotheses(_decode(search, model, [row]), _decode(search, Replay(logits), [row]))
@@ -147,7 +171,7 @@ def search_replayed(search: Search, model: RecurrentLanguageModel, rows: list[Id
     )
 
 
-def search_one_by_one(search: Search, model: RecurrentLanguageModel, rows: list[Ids]) -> float:
+def search_one_by_one(search: Search, model: LanguageModel, rows: list[Ids]) -> float:
     return compare_hypotheses(
         _decode(search, model, rows), [_decode(search, model, [row])[0] for row in rows]
     )

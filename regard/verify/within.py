@@ -214,6 +214,8 @@ def restored(model: nn.Module) -> None:
         read_weights(path, model, metadata={})
 
 
+GENERATED = 8
+"""How many tokens are generated to compare two searches."""
 TOKENS: dict[str, Any] = {"end": END, "never": (PADDING,)}
 
 Search = Callable[[Stepper, Any, Tensor], list[list[Hypothesis]]]
@@ -221,12 +223,12 @@ Search = Callable[[Stepper, Any, Tensor], list[list[Hypothesis]]]
 
 
 def _greedy(stepper: Stepper, state: Any, first: Tensor) -> list[list[Hypothesis]]:
-    return collect(greedy(stepper, state, first, max_new_tokens=8, **TOKENS))
+    return collect(greedy(stepper, state, first, max_new_tokens=GENERATED, **TOKENS))
 
 
 def _beam(stepper: Stepper, state: Any, first: Tensor) -> list[list[Hypothesis]]:
-    options = TOKENS | {"beam": 4, "n_best": 4}
-    return collect(beam_search(stepper, state, first, max_new_tokens=8, **options), n_best=4)
+    options = TOKENS | {"beam": 4, "n_best": 4, "max_new_tokens": GENERATED}
+    return collect(beam_search(stepper, state, first, **options), n_best=4)
 
 
 def decoders() -> dict[str, Search]:

@@ -120,7 +120,7 @@ def test_load_predict_and_trace_in_python(tiny_run: Path) -> None:
         (["train.optimizer=sgd"], ["train.optimizer='sgd' is not one of adam, adamw, muon"]),
         (
             ["task=lm", "model.kind=lstm", "train.metric=loss", "train.shares=2"],
-            ["train.shares=2: lm carries a state from batch to batch", "leave it at 1"],
+            ["train.shares=2: in lm, a recurrent model carries a state", "leave it at 1"],
         ),
         (["decode.n_best=9"], ["n_best=9 is more than the 1 that greedy keeps"]),
         (["data.train=nowhere.tsv"], ["data.train='nowhere.tsv' is neither a generator"]),

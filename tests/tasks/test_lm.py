@@ -160,6 +160,62 @@ def test_a_run_stopped_in_mid_text_resumes_to_the_same_bits(settings, tmp_path: 
         assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "part" / last).read_bytes()
 
 
+GPT = ("model.kind=gpt", "data.max_length=16", "model.d_model=32")
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT that has learned the text by heart."""
+    folder = tmp_path_factory.mktemp("gpt")
+    (folder / "text.txt").write_text(TEXT)
+    (folder / "lm.yaml").write_text(YAML)
+    steps = ("train.steps=200", "train.eval_every=200", "train.batch_size=8")
+    more = (f"data.directory={folder}", "model.dropout=0", "train.save_every=200", *GPT, *steps)
+    train(config.load(str(folder / "lm.yaml"), more), folder / "run")
+    return folder / "run"
+
+
+def test_a_gpt_learns_a_text_and_goes_on_past_its_context(gpt: Path) -> None:
+    opened = run.load(gpt)
+    assert opened.predict(["the d", "the cat r"]) == ["the dog sat", "the cat ran"]
+    assert opened.evaluate("test")["metrics"]["loss"] < 0.5
+    (text,) = opened.predict(["the cat"], max_new_tokens=60, strategy="sample", seed=3)
+    assert len(text) < 60  # a line ends by itself
+
+
+def test_a_gpt_in_a_run_holds_its_equalities(gpt: Path) -> None:
+    held = [check.difference() <= check.tolerance for check in run_checks(run.load(gpt))]
+    assert len(held) == 9
+    assert all(held)
+    assert run.load(gpt).trace("the cat").attention()
+
+
+def test_a_prompt_longer_than_the_context_is_refused_or_cut_on_request(gpt: Path) -> None:
+    opened, long = run.load(gpt), "the cat sat the cat sat the d"
+    with pytest.raises(UserError, match=r"29 tokens, and this model reads at most 15 .*cut-prompt"):
+        opened.predict([long])
+    with pytest.raises(UserError, match="29 tokens"):
+        opened.trace(long)
+    (text,) = opened.predict([long], cut_prompt=True)
+    assert text.startswith(long)  # what is not read is still part of the text
+    assert text.removeprefix(long) == opened.predict([long[-15:]])[0].removeprefix(long[-15:])
+
+
+def test_gpt_blocks_stopped_in_mid_epoch_resume_to_the_same_bits(settings, tmp_path: Path) -> None:
+    train(settings(*GPT), tmp_path / "whole")
+    train(settings(*GPT, "train.steps=4"), tmp_path / "part")
+    train(settings(*GPT), tmp_path / "part", resume=True)
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        last = Path("checkpoints") / "step-10" / name
+        assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "part" / last).read_bytes()
+
+
+def test_a_batch_of_a_gpt_is_shared_out_to_threads(settings, tmp_path: Path) -> None:
+    train(settings(*GPT, "train.shares=2", "train.batch_size=16"), tmp_path / "run")
+    with pytest.raises(UserError, match="a recurrent model carries a state"):
+        settings("train.shares=2")
+
+
 def test_a_transformer_is_refused(settings) -> None:
-    with pytest.raises(UserError, match="transformer is not available for task=lm; it may be rnn"):
+    with pytest.raises(UserError, match="transformer is not available for task=lm; it may be gpt"):
         settings("model.kind=transformer")
