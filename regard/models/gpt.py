@@ -41,7 +41,7 @@ class GPT(nn.Module):
     is zero; None: every id is a token.
     """
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = True
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "embedding": "read",
