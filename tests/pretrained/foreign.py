@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gguf
+import numpy as np
 import tokenizers
 import torch
 import transformers
-from tokenizers import models, pre_tokenizers
+from tokenizers import models, pre_tokenizers, trainers
 
 SIZES: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 96},
@@ -52,3 +54,122 @@ def write_folder(
     words(tokens or options["vocab_size"]).save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "w1"}))
     return folder, model
+
+
+TEXT = "The quick brown fox's 12 345 dogs; they'll jump over 6,789 lazy cats.\n\n  So it goes. " * 3
+
+
+def byte_pairs(size: int = 300) -> tokenizers.Tokenizer:
+    """A small byte-level tokenizer, whose first ids are `<|end|>` and `<|open|>`."""
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<|end|>", "<|open|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator([TEXT], trainer)
+    return backend
+
+
+def byte_pair_metadata(words: str) -> dict[str, Any]:
+    """The metadata of a byte-level tokenizer in a GGUF file; words: how a text is split."""
+    content = json.loads(byte_pairs().to_str())["model"]
+    tokens = sorted(content["vocab"], key=content["vocab"].get)
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": words,
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [3, 3, *[1] * (len(tokens) - 2)],
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in content["merges"]],
+        "tokenizer.ggml.eos_token_id": 0,
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.add_bos_token": False,
+    }
+
+
+def sentence_piece_metadata() -> dict[str, Any]:
+    """The metadata of a SentencePiece tokenizer: bytes, characters, and pieces by their scores."""
+    pieces = ["▁t", "he", "▁the", "in", "▁d", "og", "▁dog", "s;", "ll", "▁l", "▁▁", "er"]
+    characters = sorted({*TEXT.replace(" ", "▁").replace("\n", "")})
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    normal = [*pieces, *characters]
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": [*tokens, *normal],
+        "tokenizer.ggml.scores": [0.0] * len(tokens) + [-float(n) for n in range(len(normal))],
+        "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * len(normal)],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }
+
+
+GGUF_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.layers": "blk",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+
+
+def write_gguf(
+    path: Path, model: Any, tokenizer: dict[str, Any], *, metadata: dict[str, Any] | None = None
+) -> None:
+    """A Llama of transformers as a GGUF file in float32, as llama.cpp's converter lays it out."""
+    config = model.config
+    heads, shared = config.num_attention_heads, config.num_key_value_heads
+    values = {
+        "llama.block_count": config.num_hidden_layers,
+        "llama.context_length": config.max_position_embeddings,
+        "llama.embedding_length": config.hidden_size,
+        "llama.feed_forward_length": config.intermediate_size,
+        "llama.attention.head_count": heads,
+        "llama.attention.head_count_kv": shared,
+        "llama.attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+        "llama.rope.freq_base": float(config.rope_parameters["rope_theta"]),
+    }
+    tensors = {}
+    for name, weight in model.state_dict().items():
+        for theirs, short in GGUF_NAMES.items():
+            name = name.replace(theirs, short)
+        if "attn_q" in name or "attn_k" in name:  # neighbouring rotary pairs
+            count = heads if "attn_q" in name else shared
+            halves = weight.reshape(count, 2, -1, *weight.shape[1:])
+            weight = halves.transpose(1, 2).reshape(weight.shape)
+        tensors[name] = weight.numpy()
+    if config.tie_word_embeddings:
+        tensors.pop("output.weight", None)
+    write_gguf_file(path, "llama", values | tokenizer | (metadata or {}), tensors)
+
+
+def write_gguf_file(
+    path: Path, architecture: str, metadata: dict[str, Any], tensors: dict[str, Any]
+) -> None:
+    """A GGUF file; a tensor may be an array, or a pair of raw bytes and their type."""
+    writer = gguf.GGUFWriter(str(path), architecture)
+    for name, value in metadata.items():
+        _add(writer, name, value)
+    for name, value in tensors.items():
+        raw, kind = value if isinstance(value, tuple) else (value, None)
+        writer.add_tensor(name, np.ascontiguousarray(raw), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add(writer: Any, name: str, value: Any) -> None:
+    kinds = {bool: "add_bool", int: "add_uint32", float: "add_float32", str: "add_string"}
+    getattr(writer, kinds.get(type(value), "add_array"))(name, value)
