@@ -60,13 +60,13 @@ def _answer(conversation: "Conversation", line: str) -> None:
     answer = conversation.answer(line)
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(answer):
         for piece in answer:
-            print(_shown(piece), end="", flush=True)
+            print(shown(piece), end="", flush=True)
     print_at_once([""])
     if conversation.dropped > before:
         tell(f"The context is full: the first {conversation.dropped} messages are no longer read.")
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """The text without what would move the cursor; line ends and tabs stay."""
     return re.sub(r"[^\n\t]", lambda match: NOT_SHOWN.sub("", match[0]), text)
 

@@ -1,5 +1,6 @@
 """Import from a GGUF file (llama.cpp's format): metadata, weights, tokenizer, template."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,10 @@ def read_gguf(path: Path) -> Imported:
 
 def _fault(error: Exception) -> str:
     if UNKNOWN_TYPE in str(error):
-        number = str(error).split()[0]
+        numbers = re.findall(r"\d+", str(error))
         return (
-            f"has weights of the type {number}, which the installed package gguf does not know: "
-            f"try a newer one"
+            f"has weights of the type {numbers[-1]}, which the installed package gguf does not "
+            f"know: try a newer one"
         )
     return f"is not a whole GGUF file ({error}): copy it again"
 

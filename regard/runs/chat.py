@@ -13,7 +13,7 @@ from regard.system.errors import UserError
 from regard.tasks import LanguageModelling
 
 LONGEST_ANSWER = 512
-"""How many tokens an answer has at most, where max_new_tokens is not given."""
+"""How many tokens an answer has at most, or half the context, where max_new_tokens is not given."""
 
 
 class Conversation:
@@ -45,7 +45,7 @@ class Conversation:
         """
         turns = [*self.turns, _message("user", text)]
         room = self.run.config.data.max_length - self.decode.max_new_tokens
-        dropped = 0
+        dropped = self.dropped
         while True:
             ids = self.template.prompt([*self.system, *turns[dropped:]])
             if len(ids) <= room:
@@ -86,7 +86,8 @@ class Conversation:
 
 def _streamable(run: Run, decoding: dict[str, Any]) -> Decode:
     """The decoding options, which must make one output token by token."""
-    decode = run.decode_options({"max_new_tokens": LONGEST_ANSWER} | decoding)
+    longest = min(LONGEST_ANSWER, run.config.data.max_length // 2)
+    decode = run.decode_options({"max_new_tokens": longest} | decoding)
     if decode.strategy == "beam":
         raise UserError(
             "Answers are printed as they are generated, and beam search revises them: leave it out."

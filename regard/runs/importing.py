@@ -20,6 +20,12 @@ def import_run(source: str, out: Path) -> Imported:
         task = TASKS[imported.config.task].open(imported.config, imported.files)
     except ValueError as error:
         raise UserError(f"{source}: {error}.") from None
+    for name, weight in imported.weights.items():
+        if not weight.isfinite().all():
+            raise UserError(
+                f"{source}: {name} has numbers that are not finite (NaN or infinity): "
+                f"copy it again."
+            )
     with saying_what_failed(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with writing(out) as aside:

@@ -252,7 +252,7 @@ class Task(ABC):
         model = self.config.model.model_dump_json(
             exclude={"cell", "dropout", "attention_dropout"}, exclude_defaults=True
         )
-        texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
+        texts = {name.partition(".")[0]: text for name, text in self.files.items()}
         texts["model configuration"] = model
         hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
         return hashes | identity_keys(self.config)

@@ -9,7 +9,9 @@ import numpy as np
 import tokenizers
 import torch
 import transformers
-from tokenizers import models, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+transformers.utils.logging.disable_progress_bar()
 
 SIZES: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 96},
@@ -70,6 +72,7 @@ def byte_pairs(size: int = 300) -> tokenizers.Tokenizer:
         show_progress=False,
     )
     backend.train_from_iterator([TEXT], trainer)
+    backend.decoder = decoders.ByteLevel()
     return backend
 
 

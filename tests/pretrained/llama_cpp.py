@@ -14,6 +14,7 @@ class LlamaCpp:
 
         options = xllamacpp.CommonParams()
         options.model.path = str(path)
+        options.verbosity = 0
         options.n_ctx, options.warmup, options.cpuparams.n_threads = 256, False, 1
         if exact:
             kind = xllamacpp.ggml_type.GGML_TYPE_F32
