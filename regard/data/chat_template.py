@@ -70,7 +70,7 @@ class ChatTemplate:
 
 def render(template: str, variables: dict[str, object]) -> str:
     """The text that a template makes of its variables, in a process with little time and memory."""
-    needed("jinja2", extra="pretrained", what="A chat template")
+    needed("jinja2", extra="gguf", what="A chat template")
     request = {"template": template, "variables": variables, "most": MOST_CHARACTERS}
     command = [sys.executable, "-I", str(PROGRAM)]
     try:

@@ -30,7 +30,7 @@ Metadata = dict[str, Any]
 
 def read_gguf(path: Path) -> Imported:
     """The model in a GGUF file, its weights dequantised to float32."""
-    package = needed("gguf", extra="pretrained", what=f"Importing {path}")
+    package = needed("gguf", extra="gguf", what=f"Importing {path}")
     with saying_why_unreadable(path):
         path.open("rb").close()
     try:
