@@ -14,6 +14,8 @@ from regard.tasks import LanguageModelling
 
 LONGEST_ANSWER = 512
 """How many tokens an answer has at most, or half the context, where max_new_tokens is not given."""
+STREAMED = ("greedy", "sample")
+"""The strategies that never take a token back."""
 
 
 class Conversation:
@@ -73,6 +75,7 @@ class Conversation:
             self.decode,
             end=task.tokenizer.end,
             never=task.tokenizer.never_generated,
+            lengths=torch.tensor([len(ids)], device=device),
             seeds=[(self.decode.seed << 32) + len(self.turns)],
         )
         pieces: list[str] = []
@@ -88,9 +91,10 @@ def _streamable(run: Run, decoding: dict[str, Any]) -> Decode:
     """The decoding options, which must make one output token by token."""
     longest = min(LONGEST_ANSWER, run.config.data.max_length // 2)
     decode = run.decode_options({"max_new_tokens": longest} | decoding)
-    if decode.strategy == "beam":
+    if decode.strategy not in STREAMED:
         raise UserError(
-            "Answers are printed as they are generated, and beam search revises them: leave it out."
+            f"Answers are printed as they are generated, and strategy={decode.strategy} revises "
+            f"them: it may be {' or '.join(STREAMED)}."
         )
     if decode.n_best > 1:
         raise UserError(f"n_best={decode.n_best}: a message has one answer.")

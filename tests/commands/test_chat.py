@@ -104,8 +104,9 @@ def test_sampled_answers_depend_on_the_seed_alone(call, chatty: Path) -> None:
 
 def test_what_cannot_be_a_conversation_is_refused(call, chatty: Path, tiny_run: Path) -> None:
     refused(call("chat", tiny_run, stdin="3 1 2\n"), "has no chat template")
-    refused(call("chat", chatty, "--beam", 3, stdin="Hello\n"), "beam search")
+    refused(call("chat", chatty, "--beam", 3, stdin="Hello\n"), "strategy=beam revises them")
     refused(call("chat", chatty, "--n-best", 2, "--temperature", 1, stdin="Hello\n"), "n_best=2")
+    assert call("chat", chatty, "--min-length-ratio", 0.1, stdin="Hello\n").code == 0
     refused(call("chat", chatty, stdin=b"\xff\n"), "standard input:1: ")
     refused(call("chat", chatty, "--max-new-tokens", 90, stdin="Hello\n"), "Shorten it, or pass")
 

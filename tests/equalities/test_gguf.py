@@ -20,6 +20,7 @@ from tests.pretrained.foreign import (
     sentence_piece_metadata,
     write_gguf,
     write_gguf_file,
+    write_gpt2_gguf,
 )
 from tests.pretrained.llama_cpp import LlamaCpp
 
@@ -90,6 +91,19 @@ def test_a_file_gives_the_logits_of_transformers_and_the_tokens_of_llama_cpp(
     for step, expected in enumerate(likely):
         for token, log_probability in expected.items():
             assert float(rows[11 + step, token]) == pytest.approx(log_probability, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "gpt2"])
+@torch.inference_mode()
+def test_other_architectures_give_the_logits_of_transformers(kind: str, tmp_path: Path) -> None:
+    heads = {} if kind == "gpt2" else {"num_key_value_heads": 2}
+    heads |= {"head_dim": 8} if kind == "qwen3" else {}
+    theirs = foreign_model(kind, vocab_size=300, tie_word_embeddings=True, **heads)
+    write = write_gpt2_gguf if kind == "gpt2" else write_gguf
+    write(tmp_path / "m.gguf", theirs, byte_pair_metadata("gpt-2"))
+    import_run(str(tmp_path / "m.gguf"), tmp_path / "run")
+    model, tokens = regard.load(tmp_path / "run").model, torch.randint(2, 300, (2, 12))
+    assert float((model(tokens) - theirs(tokens).logits).abs().max()) <= 1e-4
 
 
 @pytest.mark.parametrize("kind", gguf.quants._type_traits, ids=lambda kind: kind.name)

@@ -115,6 +115,8 @@ GGUF_NAMES = {
     "model.norm": "output_norm",
     "lm_head": "output",
     "model.layers": "blk",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
@@ -130,31 +132,69 @@ GGUF_NAMES = {
 def write_gguf(
     path: Path, model: Any, tokenizer: dict[str, Any], *, metadata: dict[str, Any] | None = None
 ) -> None:
-    """A Llama of transformers as a GGUF file in float32, as llama.cpp's converter lays it out."""
-    config = model.config
+    """A Llama or Qwen of transformers as a GGUF file in float32, as llama.cpp's converter does."""
+    config, kind = model.config, model.config.model_type
     heads, shared = config.num_attention_heads, config.num_key_value_heads
     values = {
-        "llama.block_count": config.num_hidden_layers,
-        "llama.context_length": config.max_position_embeddings,
-        "llama.embedding_length": config.hidden_size,
-        "llama.feed_forward_length": config.intermediate_size,
-        "llama.attention.head_count": heads,
-        "llama.attention.head_count_kv": shared,
-        "llama.attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        "llama.rope.freq_base": float(config.rope_parameters["rope_theta"]),
+        f"{kind}.block_count": config.num_hidden_layers,
+        f"{kind}.context_length": config.max_position_embeddings,
+        f"{kind}.embedding_length": config.hidden_size,
+        f"{kind}.feed_forward_length": config.intermediate_size,
+        f"{kind}.attention.head_count": heads,
+        f"{kind}.attention.head_count_kv": shared,
+        f"{kind}.attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+        f"{kind}.rope.freq_base": float(config.rope_parameters["rope_theta"]),
     }
+    if kind == "qwen3":
+        values |= dict.fromkeys(
+            ("qwen3.attention.key_length", "qwen3.attention.value_length"), config.head_dim
+        )
     tensors = {}
     for name, weight in model.state_dict().items():
         for theirs, short in GGUF_NAMES.items():
             name = name.replace(theirs, short)
-        if "attn_q" in name or "attn_k" in name:  # neighbouring rotary pairs
+        if kind == "llama" and ("attn_q" in name or "attn_k" in name):  # neighbouring rotary pairs
             count = heads if "attn_q" in name else shared
             halves = weight.reshape(count, 2, -1, *weight.shape[1:])
             weight = halves.transpose(1, 2).reshape(weight.shape)
         tensors[name] = weight.numpy()
     if config.tie_word_embeddings:
         tensors.pop("output.weight", None)
-    write_gguf_file(path, "llama", values | tokenizer | (metadata or {}), tensors)
+    write_gguf_file(path, kind, values | tokenizer | (metadata or {}), tensors)
+
+
+GGUF_GPT2_NAMES = {
+    "transformer.wte": "token_embd",
+    "transformer.wpe": "position_embd",
+    "transformer.ln_f": "output_norm",
+    "transformer.h": "blk",
+    "attn.c_attn": "attn_qkv",
+    "attn.c_proj": "attn_output",
+    "mlp.c_fc": "ffn_up",
+    "mlp.c_proj": "ffn_down",
+    "ln_1": "attn_norm",
+    "ln_2": "ffn_norm",
+}
+
+
+def write_gpt2_gguf(path: Path, model: Any, tokenizer: dict[str, Any]) -> None:
+    """A GPT-2 of transformers as a GGUF file, its Conv1D weights turned."""
+    config, tensors = model.config, {}
+    values = {
+        "gpt2.block_count": config.n_layer,
+        "gpt2.context_length": config.n_positions,
+        "gpt2.embedding_length": config.n_embd,
+        "gpt2.feed_forward_length": 4 * config.n_embd,
+        "gpt2.attention.head_count": config.n_head,
+        "gpt2.attention.layer_norm_epsilon": config.layer_norm_epsilon,
+    }
+    for name, weight in model.state_dict().items():
+        turned = ".c_" in name and name.endswith("weight")
+        for theirs, short in GGUF_GPT2_NAMES.items():
+            name = name.replace(theirs, short)
+        tensors[name] = (weight.T if turned else weight).numpy()
+    tensors.pop("lm_head.weight")
+    write_gguf_file(path, "gpt2", values | tokenizer, tensors)
 
 
 def write_gguf_file(
