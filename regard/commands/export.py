@@ -12,7 +12,10 @@ from regard.commands.terminal import tell
 
 def export(
     run: options.RunPath,
-    to: Annotated[Literal["ctranslate2", "onnx"], typer.Option(help="Engine or format.")],
+    to: Annotated[
+        Literal["hf", "ctranslate2", "onnx"],
+        typer.Option(help="Hugging Face's layout, or the format of another engine."),
+    ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Directory to create.", callback=options.utf8)
     ],

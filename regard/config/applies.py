@@ -171,6 +171,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "model.rotary_base": (BLOCKS, ROTARY),
     "model.rotary_pairing": (BLOCKS, ROTARY),
     "model.attention": (TRANSLATE, RECURRENT),
+    "model.bridge": (TRANSLATE, RECURRENT),
+    "model.output_bias": (TRANSLATE, RECURRENT),
     "model.bidirectional": (PAIRS, RECURRENT),
     "model.pooling": (CLASSIFY,),
     "model.recurrent_init": (RECURRENT,),

@@ -86,6 +86,13 @@ class Model(Section):
     attention: Literal["none", "bahdanau", "luong-dot", "luong-general", "luong-concat"] = Field(
         "bahdanau", description="how a recurrent decoder looks at the source"
     )
+    bridge: bool = Field(
+        True,
+        description="a layer between a recurrent encoder's last state and the decoder's first",
+    )
+    output_bias: bool = Field(
+        False, description="a bias on the logits of a recurrent encoder-decoder"
+    )
     bidirectional: bool = Field(
         True, description="a recurrent encoder or classifier reads both ways"
     )

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import tokenizers
@@ -36,6 +38,8 @@ class SpecialIds:
     """Pads short rows of a batch; None: any id may, since lengths say which tokens are real."""
     unknown: int | None = None
     """Stands for text that is not in the vocabulary."""
+    opening: tuple[int, ...] | None = None
+    """What a language model reads before a text; None: the end of the text before it."""
 
     def __post_init__(self) -> None:
         if self.end in (self.padding, self.unknown):
@@ -188,6 +192,34 @@ class Tokenizer:
             list(self._backend.id_to_token(token) or ""), add_special_tokens=False
         )
         return [part for row in characters for part in row.ids if part not in self._forbidden]
+
+    def begun(self, prompt: list[int]) -> list[int]:
+        """A prompt as a language model reads it, after what stands before a text; never empty."""
+        opening = (self.end,) if self.special.opening is None else self.special.opening
+        return [*opening, *prompt] or [self.end]
+
+    @cached_property
+    def spellings(self) -> dict[str, int]:
+        """Every token that does not stand for text, and its id; the longest first."""
+        added = self._backend.get_added_tokens_decoder()
+        ids = {number for number, token in added.items() if token.special} | self.special.all
+        texts = {self._backend.id_to_token(number) or "": number for number in sorted(ids)}
+        return dict(sorted(texts.items(), key=lambda item: -len(item[0])))
+
+    def encode_spelled(self, text: str, *, guard: str) -> list[int]:
+        """Token ids of a text in which special tokens are spelled out, as chat templates do.
+
+        guard: a character that is taken out of what is no special token. It stands inside those
+        that a person wrote, which are plain text.
+        """
+        parts = re.split(f"({'|'.join(map(re.escape, self.spellings))})", text)
+        ids: list[int] = []
+        for number, part in enumerate(parts):  # text and special tokens take turns
+            ids += [self.spellings[part]] if number % 2 else self._ids(part.replace(guard, ""))
+        return ids
+
+    def _ids(self, text: str) -> list[int]:
+        return self.encode([text])[0]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The tokens of these ids, special ones included."""

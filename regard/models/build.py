@@ -89,6 +89,8 @@ def encoder_decoder(
         bidirectional=model.bidirectional,
         teacher_forcing=config.train.teacher_forcing if config.train else 1.0,
         tie_embeddings=model.tie_embeddings,
+        bridge=model.bridge,
+        output_bias=model.output_bias,
         padding=padding,
         **_recurrent(model),
     )

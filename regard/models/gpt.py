@@ -43,7 +43,7 @@ class GPT(nn.Module):
     padding, whose embedding is zero; None: every id is a token.
     """
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = True
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "embedding": "read",

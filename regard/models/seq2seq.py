@@ -61,6 +61,8 @@ class AttentionSeq2Seq(nn.Module):
     where it has looked. attention="none" leaves context and feeding out: all that the decoder knows
     of the source is the state it starts from.
 
+    bridge=False: the last state of the encoder is the decoder's first as it is. output_bias: a bias
+    on the logits.
     teacher_forcing: how often, in training, a step is given the true token and not the model's own.
     padding: the token whose embedding stays zero; None: every token's is learned.
     """
@@ -88,6 +90,8 @@ class AttentionSeq2Seq(nn.Module):
         teacher_forcing: float = 1.0,
         recurrent_init: RecurrentInit = "orthogonal",
         tie_embeddings: Tying = "none",
+        bridge: bool = True,
+        output_bias: bool = False,
         padding: int | None = 0,
         fast: bool = True,
     ) -> None:
@@ -110,7 +114,7 @@ class AttentionSeq2Seq(nn.Module):
             init=recurrent_init,
             fast=fast,
         )
-        self.bridge = nn.Linear(d_model, d_model)
+        self.bridge = nn.Linear(d_model, d_model) if bridge else None
         self.attention = (
             None
             if attention == "none"
@@ -128,7 +132,10 @@ class AttentionSeq2Seq(nn.Module):
         if self.attention is not None:
             self.combine = nn.Linear(2 * d_model, d_model, bias=False)
         self.output = OutputProjection(
-            tgt_vocab, d_model, tied=None if tie_embeddings == "none" else self.target_embedding
+            tgt_vocab,
+            d_model,
+            tied=None if tie_embeddings == "none" else self.target_embedding,
+            bias=output_bias,
         )
 
     def forward(
@@ -200,7 +207,9 @@ class AttentionSeq2Seq(nn.Module):
         )
         B, _, D = encoded.shape
         N = self.encoder.n_layers
-        cells = tuple(torch.tanh(self.bridge(part.reshape(B, N, D))) for part in final)  # B N D
+        cells = tuple(part.reshape(B, N, D) for part in final)
+        if self.bridge is not None:
+            cells = tuple(torch.tanh(self.bridge(part)) for part in cells)
         memory = None if self.attention is None else self.attention.remember(encoded)
         return Seq2SeqState(cells, encoded.new_zeros(B, D), memory, mask)
 

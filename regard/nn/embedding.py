@@ -114,10 +114,16 @@ class _RowWithoutGradient(torch.autograd.Function):
 
 
 class OutputProjection(nn.Module):
-    """x Wᵀ: the logit of every token; W its own, or the embedding's (Press & Wolf 2017)."""
+    """x Wᵀ: the logit of every token; W its own, or the embedding's (Press & Wolf 2017).
 
-    def __init__(self, vocab: int, d_model: int, *, tied: TokenEmbedding | None = None) -> None:
+    bias: x Wᵀ + b; how frequent a token is, whatever stands before it.
+    """
+
+    def __init__(
+        self, vocab: int, d_model: int, *, tied: TokenEmbedding | None = None, bias: bool = False
+    ) -> None:
         super().__init__()
+        self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
         self.padding = None if tied is None else tied.padding
         self.weight = nn.Parameter(torch.empty(vocab, d_model)) if tied is None else tied.weight
         if tied is None:
@@ -130,7 +136,7 @@ class OutputProjection(nn.Module):
         if self.padding is not None and torch.is_grad_enabled():
             # Padding is never a target, and would be taught so: keep its shared row at zero.
             weight = _RowWithoutGradient.apply(weight, self.padding)  # type: ignore[no-untyped-call]
-        logits = F.linear(x, weight)
+        logits = F.linear(x, weight, self.bias)
         if trace is not None:
             trace.record(logits=logits)
         return logits

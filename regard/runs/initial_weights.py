@@ -80,16 +80,19 @@ class InitialWeights:
 
     def _tokenizers(self, config: Config, sides: Collection[VocabularySide]) -> dict[str, str]:
         """This run's tokenizers, by the names of the files that they have in the new run."""
-        theirs, ours = self.run.task.files, TASKS[config.task].FILES
+        every, ours = self.run.task.files, TASKS[config.task].FILES
+        theirs = dict(_vocabularies(self.run.task))
+        kept = {name: every[name] for name in every.keys() - theirs.keys() if name in ours}
         pairs: dict[VocabularySide, tuple[str, str]] = {
             "generated": (list(theirs)[-1], ours[0] if config.tokenizer.joint else ours[-1]),
             "read": (next(iter(theirs)), ours[0]),  # second: a joint file is that of the source
         }
-        return {
+        taken = {
             new: theirs[old]
             for side, (old, new) in pairs.items()
             if side in sides and _is_tokenizer(old) and _is_tokenizer(new)
         }
+        return taken | kept if taken else {}  # a chat template goes with its tokenizer
 
     def _same_vocabulary(self, name: str, model: nn.Module, task: Task) -> bool:
         """Whether the rows of a weight stand for the same tokens or classes in both runs."""
@@ -173,8 +176,13 @@ def _with_tokenizer_settings(
 
 def _vocabulary(name: str, model: nn.Module, task: Task) -> tuple[str, str]:
     """The file that says what the rows of a weight stand for, and its text; or neither."""
-    side, files = _side(name, model), list(task.files.items())
+    side, files = _side(name, model), _vocabularies(task)
     return ("", "") if side is None else files[0] if side == "read" else files[-1]
+
+
+def _vocabularies(task: Task) -> list[tuple[str, str]]:
+    """The files that hold tokens or classes, with their texts."""
+    return [(name, text) for name, text in task.files.items() if name.endswith(".json")]
 
 
 def _side(name: str, model: Any) -> VocabularySide | None:

@@ -1,7 +1,7 @@
 """Run: what `regard.load(path)` returns. A model with all that it needs to be used."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from regard.data.splits import SPLITS, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
 from regard.nn import Trace, int8
-from regard.pretrained import ctranslate2, onnx
+from regard.pretrained import ctranslate2, hf_export, onnx
 from regard.runs.directory import open_task, read_config, read_metrics
 from regard.system.engine import Engine, make_engine
 from regard.system.errors import UserError
@@ -22,7 +22,26 @@ from regard.system.tensors import read_weights
 from regard.tasks import TASKS, Answer, Evaluation, Prediction, Request, Task
 from regard.tasks.task import identity_keys
 
-EXPORTERS = {"ctranslate2": ctranslate2.export, "onnx": onnx.export}
+Export = Callable[[Any, Any, Path], None]
+"""(model, task, folder): writes the model there."""
+
+
+def _of_pairs(export: Callable[..., None]) -> Export:
+    """The export of an encoder-decoder, for lines that are as long as a run may have them."""
+
+    def write(model: Any, task: Task, folder: Path) -> None:
+        config = task.config
+        longest = max(1024, config.data.max_length + 1, config.decode.max_new_tokens)
+        export(model, task.tokenizers, folder, longest=longest)
+
+    return write
+
+
+EXPORTERS: dict[str, Export] = {
+    "hf": hf_export.export,
+    "ctranslate2": _of_pairs(ctranslate2.export),
+    "onnx": _of_pairs(onnx.export),
+}
 """What writes a model, by the name of the engine or the format."""
 
 
@@ -140,7 +159,7 @@ class Run:
         }
 
     def export(self, to: str, folder: str | Path) -> None:
-        """Write the model for another engine: to="ctranslate2" or "onnx"."""
+        """Write the model for another engine: to="hf", "ctranslate2" or "onnx"."""
         folder = Path(folder)
         if to not in EXPORTERS:
             raise UserError(f"to={to!r} is not one of {', '.join(EXPORTERS)}.")
@@ -155,8 +174,7 @@ class Run:
         with saying_what_failed(folder):
             folder.absolute().parent.mkdir(parents=True, exist_ok=True)
         with writing(folder) as aside:
-            longest = max(1024, self.config.data.max_length + 1, self.config.decode.max_new_tokens)
-            EXPORTERS[to](self.model, self.task.tokenizers, aside, longest=longest)
+            EXPORTERS[to](self.model, self.task, aside)
 
     def trace(self, text: str) -> Trace:
         """Attention of every layer and head, masks and shapes, by readable path."""

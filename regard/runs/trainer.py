@@ -78,6 +78,7 @@ def train(
         model = task.build_model(copies=4 if engine.device.type == "cpu" else 1)
         if initial is not None:
             initial.copy_to(model, task, say=say)
+            initial = None  # a large model is not kept twice
         model = model.to(engine.device)
         loop = _loop(config, task, model, engine, world)
         loop.progress.recipe = recipe

@@ -45,14 +45,16 @@ def after_source(
     return begin
 
 
-def after_prompt(model: Stepper, device: torch.device, *, start: int, padding: int) -> Begin:
-    """A language model reads `start prompt` but its last token, which is the first of the search.
+def after_prompt(
+    model: Stepper, device: torch.device, *, begun: Callable[[Ids], Ids], padding: int
+) -> Begin:
+    """A language model reads a prompt but its last token, which is the first of the search.
 
-    start: what stands before the first token of a text, so that an empty prompt has a last token.
+    begun: puts what stands before a text before a prompt, so that an empty one has a last token.
     """
 
     def begin(prompts: Sequence[Ids]) -> tuple[Any, Int[Tensor, "B"]]:
-        rows = [[start, *prompt] for prompt in prompts]
+        rows = [begun(prompt) for prompt in prompts]
         read = [row[:-1] for row in rows]
         state = model.start(pad(read, padding=padding).to(device), _lengths(read, device))
         return state, torch.tensor([row[-1] for row in rows], device=device)

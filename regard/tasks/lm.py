@@ -59,13 +59,22 @@ class LanguageModelling(Task):
     back-propagation through time, Williams & Peng 1990).
     """
 
+    FILES = ("tokenizer.json", "chat_template.jinja")
+
     sources: Sources
 
     def __init__(
-        self, config: Config, tokenizer: Tokenizer, *, sources: Sources | None = None
+        self,
+        config: Config,
+        tokenizer: Tokenizer,
+        *,
+        template: str | None = None,
+        sources: Sources | None = None,
     ) -> None:
         super().__init__(config)
         self.tokenizer = tokenizer
+        self.template = template
+        """How a conversation becomes a prompt, if the model was trained on conversations."""
         self.sources = sources or _sources_of(config)
         self._reading = RLock()  # held while a text is read and kept: requests come from threads
         self._texts: dict[Split, SplitText] = {}
@@ -83,11 +92,14 @@ class LanguageModelling(Task):
 
     @classmethod
     def open(cls, config: Config, files: dict[str, str]) -> "LanguageModelling":
-        return cls(config, Tokenizer.read(files, cls.FILES[0]))
+        tokenizer, template = cls.FILES
+        return cls(config, Tokenizer.read(files, tokenizer), template=files.get(template))
 
     @property
     def files(self) -> dict[str, str]:
-        return {self.FILES[0]: self.tokenizer.json}
+        texts = (self.tokenizer.json, self.template)
+        files = zip(self.FILES, texts, strict=True)
+        return {name: text for name, text in files if text is not None}
 
     @property
     def fingerprint(self) -> str:
@@ -225,7 +237,7 @@ class LanguageModelling(Task):
             after_prompt(
                 model,
                 engine.device,
-                start=self.tokenizer.end,
+                begun=self.tokenizer.begun,
                 padding=self.tokenizer.special.filler,
             ),
             request.decode,
@@ -246,7 +258,7 @@ class LanguageModelling(Task):
 
     @property
     def longest_prompt(self) -> int | float:
-        """How many tokens can be read before the first that is generated; before them is `</s>`."""
+        """How many tokens can be read before the first that is generated, with one before them."""
         return math.inf if self.config.model.recurrent else self.config.data.max_length - 1
 
     def refusal(self, line: str, ids: Ids) -> str | None:
@@ -260,7 +272,7 @@ class LanguageModelling(Task):
 
     def trace(self, model: LanguageModel, text: str, *, engine: Engine) -> Trace:
         """Everything that the model computes while it reads a line, attention or gates among it."""
-        ids = [self.tokenizer.end, *self.read_one(text, where="trace")]
+        ids = self.tokenizer.begun(self.read_one(text, where="trace"))
         trace = Trace()
         trace.tokens["source"] = trace.tokens["target"] = self.tokenizer.tokens(ids)
         with torch.inference_mode():
@@ -272,7 +284,7 @@ class LanguageModelling(Task):
         """A line begins after the end of another; of a long one, the tokens that can be read."""
         rows = self.tokenizer.encode([source for source, _ in pairs])
         cut = [row[: int(min(self.longest_prompt, len(row)))] for row in rows]
-        return VerifyInputs([[self.tokenizer.end, *row] for row in cut])
+        return VerifyInputs([self.tokenizer.begun(row) for row in cut])
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show(islice(self._lines("test"), MOST_PAIRS), fits)

@@ -253,7 +253,7 @@ class Task(ABC):
             exclude={"cell", "dropout", "attention_dropout", "size", "zero_init"},
             exclude_defaults=True,
         )
-        texts = {name.removesuffix(".json"): text for name, text in self.files.items()}
+        texts = {name.partition(".")[0]: text for name, text in self.files.items()}
         texts["model configuration"] = model
         hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
         return hashes | identity_keys(self.config)

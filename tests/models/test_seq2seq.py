@@ -120,3 +120,22 @@ def test_a_run_is_drawn_with_what_it_has(tmp_path: Path, attention: str, picture
     settings = [*TINY, "model.kind=gru", f"model.attention={attention}"]
     made, _ = train(config.load("copy", settings), tmp_path / "run")
     assert len(look.draw(made)) == pictures
+
+
+@pytest.mark.parametrize("attention", ["none", "bahdanau"])
+def test_logits_have_a_bias_that_is_learned(attention: str) -> None:
+    made = model(kind="gru", attention=attention, output_bias=True).eval()
+    logits = made(SOURCE, TARGET, source_lengths=LENGTHS)
+    logits.square().sum().backward()
+    assert all(0 < p.grad.abs().sum() < torch.inf for p in made.parameters())
+    with torch.no_grad():
+        made.output.bias += torch.arange(9.0)
+    shifted = made(SOURCE, TARGET, source_lengths=LENGTHS)
+    torch.testing.assert_close(shifted, logits + torch.arange(9.0))
+
+
+def test_without_a_bridge_the_decoder_begins_in_the_encoders_last_state() -> None:
+    made = model(kind="gru", attention="none", bidirectional=False, bridge=False).eval()
+    _, (last,) = made.encoder(made.source_embedding(SOURCE), LENGTHS)
+    (first,) = made.start(SOURCE, LENGTHS).cells
+    torch.testing.assert_close(first, last.reshape(first.shape), rtol=0, atol=0)
