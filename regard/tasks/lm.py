@@ -21,12 +21,13 @@ from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
+from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.generating import after_prompt, count_generated, generate
 from regard.tasks.prediction import GeneratedText, Prediction
 from regard.tasks.request import Answer, Request, read_lines, unknown_warning
 from regard.tasks.task import Task, VerifyInputs
-from regard.training.gradients import Carried
+from regard.training.gradients import Carried, sums_over_ranks
 from regard.training.loss import Sums, token_sums
 
 EVALUATED_CHUNK = 512
@@ -142,17 +143,24 @@ class LanguageModelling(Task):
         special = self.tokenizer.special
         return TextStream(lambda: self.text(split).ids, rows=rows, length=length, ids=special)
 
-    def _to_evaluate(self, split: Split) -> Iterator[TextBatch] | Iterator[BlockBatch]:
-        """All of a split's text from left to right."""
+    def _to_evaluate(
+        self, split: Split, world: World
+    ) -> Iterator[TextBatch] | Iterator[BlockBatch]:
+        """What this rank evaluates of a split's text, from left to right.
+
+        A recurrent model reads a single row: each chunk needs the state after the one before it.
+        """
         if self.config.model.recurrent:
-            return self._stream(split, rows=1, length=EVALUATED_CHUNK).epoch(0)
+            chunks = self._stream(split, rows=1, length=EVALUATED_CHUNK).epoch(0)
+            return chunks if world.rank == 0 else iter(())
         length = self.config.data.max_length
-        return blocks_in_order(
+        blocks = blocks_in_order(
             lambda: self.text(split).ids,
             rows=max(1, EVALUATED_TOGETHER // length),
             length=length,
             ids=self.tokenizer.special,
         )
+        return world.share(blocks)
 
     def loss(
         self, model: Callable[..., Any], batch: TextBatch | BlockBatch, carried: Carried
@@ -189,6 +197,7 @@ class LanguageModelling(Task):
         engine: Engine,
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
+        world: World | None = None,
     ) -> Evaluation:
         """The metrics of a split's tokens, each of them predicted once.
 
@@ -196,11 +205,12 @@ class LanguageModelling(Task):
         reads blocks of data.max_length tokens, each after the end of the last: a token's context
         is what stands before it in its block, and the last token of the block before.
         """
-        total, carried = Sums(), Carried()
+        total, carried, world = Sums(), Carried(), world or World()
         with torch.inference_mode(), engine.autocast():
-            for batch in self._to_evaluate(split):
+            for batch in self._to_evaluate(split, world):
                 sums = self._sums(model, batch.to(engine.device), carried, smoothing=0.0)
                 total = total + sums
+        total = sums_over_ranks(total, world)
         measured = self.means(total)
         measured["ppl"] = math.exp(min(measured["loss"], 700.0))
         characters = sum(len(line) + 1 for line in self.text(split).lines)  # a line's end is one
