@@ -2,8 +2,9 @@
 
 Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
-`pip`, whose commands the Makefile runs; DIR holds a few sentences, as does the package whose texts
-are read; and smollm2 is a small model with random weights.
+`pip`, whose commands the Makefile runs; torchrun's processes are forks, which need not import torch
+once more; DIR holds a few sentences, as does the package whose texts are read; and smollm2 is a
+small model with random weights.
 """
 
 import bz2
@@ -41,9 +42,9 @@ def blocks(document: Path) -> list[tuple[str, str]]:
 
 def shortened(line: str) -> str:
     """The command as the test runs it."""
-    if line.startswith("regard train ") and "--keys" not in line:
+    if re.match(r"(torchrun .* -m )?regard train ", line) and "--keys" not in line:
         # What has learned nothing would write on and on, and a picture of it takes long to draw.
-        settings = [*(TINY if line.startswith("regard train sort") else TINY_ON_FILES)]
+        settings = [*(TINY if "regard train sort" in line else TINY_ON_FILES)]
         if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews")):
             settings += ["model.n_layers=1"]  # one row of heads to draw
         classifies = "parity" in line or line.endswith(" reviews")

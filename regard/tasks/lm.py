@@ -21,6 +21,7 @@ from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
+from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.generating import after_prompt, count_generated, generate
 from regard.tasks.prediction import GeneratedText, Prediction
@@ -28,7 +29,7 @@ from regard.tasks.request import Answer, Request, read_lines
 from regard.tasks.split_data import data_warnings
 from regard.tasks.split_text import SplitText, read_split
 from regard.tasks.task import Task, VerifyInputs
-from regard.training.gradients import Carried
+from regard.training.gradients import Carried, sums_over_ranks
 from regard.training.loss import Sums, token_sums
 
 EVALUATED_CHUNK = 512
@@ -157,12 +158,19 @@ class LanguageModelling(Task):
             return TextStream(cutter, rows=rows)
         return BlockStream(cutter, rows=rows, seed=self.config.seed)
 
-    def _to_evaluate(self, split: Split) -> Iterator[TextBatch] | Iterator[BlockBatch]:
-        """All of a split's text from left to right."""
+    def _to_evaluate(
+        self, split: Split, world: World
+    ) -> Iterator[TextBatch] | Iterator[BlockBatch]:
+        """What this rank evaluates of a split's text, from left to right.
+
+        A recurrent model reads a single row: each chunk needs the state after the one before it.
+        """
         if self.config.model.recurrent:
-            return TextStream(self._cutter(split, EVALUATED_CHUNK), rows=1).epoch(0)
+            chunks = TextStream(self._cutter(split, EVALUATED_CHUNK), rows=1).epoch(0)
+            return chunks if world.rank == 0 else iter(())
         length = self.config.data.max_length
-        return self._cutter(split, length).in_order(rows=max(1, EVALUATED_TOGETHER // length))
+        blocks = self._cutter(split, length).in_order(rows=max(1, EVALUATED_TOGETHER // length))
+        return world.share(blocks)
 
     def _cutter(self, split: Split, length: int) -> Cutter:
         text, mask = self.text(split), self.config.data.document_mask
@@ -203,6 +211,7 @@ class LanguageModelling(Task):
         engine: Engine,
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
+        world: World | None = None,
     ) -> Evaluation:
         """The metrics of a split's tokens, each of them predicted once.
 
@@ -210,11 +219,12 @@ class LanguageModelling(Task):
         reads blocks of data.max_length tokens, each after the end of the last: a token's context
         is what stands before it in its block, and the last token of the block before.
         """
-        total, carried = Sums(), Carried()
+        total, carried, world = Sums(), Carried(), world or World()
         with torch.inference_mode(), engine.autocast():
-            for batch in self._to_evaluate(split):
+            for batch in self._to_evaluate(split, world):
                 sums = self._sums(model, batch.to(engine.device), carried, smoothing=0.0)
                 total = total + sums
+        total = sums_over_ranks(total, world)
         measured = self.means(total)
         measured["ppl"] = math.exp(min(measured["loss"], 700.0))
         bits, tally = measured["loss"] * total.tokens / math.log(2), self.text(split).tally
