@@ -17,14 +17,16 @@ from regard.data.examples import Ids
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
 from regard.data.tokenizer import Tokenizer
+from regard.decoding import Hypothesis, before_stop, stepper_for, stream_texts
 from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.generating import after_prompt, count_generated, generate
+from regard.tasks.generating import Generator, after_prompt, count_generated
+from regard.tasks.output_text import OutputText, constraint_of
 from regard.tasks.prediction import GeneratedText, Prediction
-from regard.tasks.request import Answer, Request, read_lines, unknown_warning
+from regard.tasks.request import Answer, ReadLines, Request, read_lines, unknown_warning
 from regard.tasks.task import Task, VerifyInputs
 from regard.training.gradients import Carried
 from regard.training.loss import Sums, token_sums
@@ -61,6 +63,8 @@ class LanguageModelling(Task):
     that length; the state is carried from one to the next, the gradient is not (truncated
     back-propagation through time, Williams & Peng 1990).
     """
+
+    request_options = ("stop", "choice", "regex", "draft")
 
     sources: Sources
 
@@ -214,33 +218,65 @@ class LanguageModelling(Task):
         A prompt that is longer than the context is refused, or its last tokens alone are read. An
         output may be longer: see `GPT.step`.
         """
-        refusal = super().refusal if request.decode.cut_prompt else self.refusal
-        read = read_lines(request, self.tokenizer, refusal)
-        prompts = [ids[int(max(0, len(ids) - self.longest_prompt)) :] for ids in read.ids.values()]
-        generated = generate(
-            model,
-            prompts,
-            after_prompt(
-                model,
-                engine.device,
-                start=self.tokenizer.end,
-                padding=self.tokenizer.special.filler,
-            ),
-            request.decode,
-            engine,
-            end=self.tokenizer.end,
-            never=self.tokenizer.never_generated,
-            numbers=[request.first + number for number in read.ids],
-        )
+        read = self._read_prompts(request)
+        prompts = [self._last_tokens(ids) for ids in read.ids.values()]
+        numbers = [request.first + number for number in read.ids]
+        generator, text = self.generator(model, request, engine)
+        generated = generator.hypotheses(prompts, numbers=numbers)
         predictions: list[Prediction] = [Continuation(line) for line in request.lines]
         for (number, prompt), hypotheses in zip(read.ids.items(), generated, strict=True):
             predictions[number] = Continuation(
                 request.lines[number],
-                [self.tokenizer.decode([*prompt, *output.tokens]) for output in hypotheses],
+                [self._continued(prompt, output, request, text) for output in hypotheses],
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
+                [text.tokens(output) for output in hypotheses] if request.alternatives else None,
             )
         return Answer(predictions, read.counts + count_generated(generated), read.refusals)
+
+    def _read_prompts(self, request: Request) -> ReadLines:
+        refusal = super().refusal if request.decode.cut_prompt else self.refusal
+        return read_lines(request, self.tokenizer, refusal)
+
+    def _last_tokens(self, prompt: Ids) -> Ids:
+        """As many tokens of a prompt as can be read."""
+        return prompt[int(max(0, len(prompt) - self.longest_prompt)) :]
+
+    def _continued(
+        self, prompt: Ids, output: Hypothesis, request: Request, text: OutputText
+    ) -> str:
+        """A prompt and its continuation, up to a stop string."""
+        if not request.stop:
+            return self.tokenizer.decode([*prompt, *output.tokens])
+        return self.tokenizer.decode(prompt) + before_stop(text(output.tokens), request.stop)
+
+    def generator(
+        self, model: LanguageModel, request: Request, engine: Engine
+    ) -> tuple[Generator, OutputText]:
+        tokenizer, text = self.tokenizer, OutputText(self.tokenizer, continues=True)
+        stepper = stepper_for(model, request.decode, request.draft)
+        start, padding = tokenizer.end, tokenizer.special.filler
+        return Generator(
+            stepper,
+            after_prompt(stepper, engine.device, start=start, padding=padding),
+            request.decode,
+            engine,
+            end=tokenizer.end,
+            never=tokenizer.never_generated,
+            continues=True,
+            constraint=constraint_of(tokenizer, request.regex, tuple(request.choices)),
+            stop=request.stop,
+            text=text,
+            alternatives=request.alternatives,
+        ), text
+
+    def stream(self, model: LanguageModel, request: Request, *, engine: Engine) -> Iterator[str]:
+        (prompt,) = self._read_prompts(request).ids.values()
+        generator, text = self.generator(model, request, engine)
+        yield self.tokenizer.decode(prompt)
+        steps = generator.steps([self._last_tokens(prompt)], numbers=[request.first])
+        for _, piece in stream_texts(steps, text, stop=request.stop):
+            yield piece
 
     @property
     def longest_prompt(self) -> int | float:

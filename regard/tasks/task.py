@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +195,10 @@ class Task(ABC):
     @abstractmethod
     def predict(self, model: Any, request: Request, *, engine: Engine) -> Answer:
         """One prediction per line, in order; every line is read before the first is predicted."""
+
+    def stream(self, model: Any, request: Request, *, engine: Engine) -> Iterator[str]:
+        """The output for a request of one line, piece by piece, as it is generated."""
+        raise UserError(f"task={self.config.task} does not generate text.")
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         """Why the model cannot read a line with these token ids; None if it can.

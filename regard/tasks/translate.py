@@ -1,7 +1,7 @@
 """translate: any sequence to sequence."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from regard.data.examples import Ids
 from regard.data.rows import Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Ensemble, Stepper
+from regard.decoding import Ensemble, Stepper, before_stop, stream_texts
 from regard.metrics.output import Output
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
@@ -37,7 +37,7 @@ class Translate(PairTask):
     """Pairs of texts, an encoder-decoder, cross-entropy on the target, metrics of its outputs."""
 
     FILES = ("tokenizer.json", "target_tokenizer.json")
-    request_options = ("prefix", "align")
+    request_options = ("prefix", "align", "stop", "choice", "regex")
     scores_outputs = True
     can_ensemble = True
 
@@ -210,13 +210,11 @@ class Translate(PairTask):
         """The n_best outputs for each line; an empty line has none."""
         read = read_lines(request, self.tokenizer, self.refusal)
         ids = {number: row for number, row in read.ids.items() if request.lines[number].split()}
-        sources, decode, translator = list(ids.values()), request.decode, self._translator
-        prefix = translator.prefix(request.prefix, decode) if request.prefix else None
-        generated = translator.generate(
-            model,
+        sources, translator = list(ids.values()), self._translator
+        prefix = translator.prefix(request.prefix, request.decode) if request.prefix else None
+        generator, text = translator.generator(model, request, engine)
+        generated = generator.hypotheses(
             sources,
-            decode,
-            engine,
             prefixes=None if prefix is None else [prefix] * len(ids),
             numbers=[request.first + number for number in ids],
         )
@@ -230,13 +228,24 @@ class Translate(PairTask):
         for number, hypotheses, alignment in zip(ids, generated, alignments, strict=True):
             predictions[number] = Translation(
                 request.lines[number],
-                [self.target_tokenizer.decode(output.tokens) for output in hypotheses],
+                [before_stop(text(output.tokens), request.stop) for output in hypotheses],
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
+                [text.tokens(output) for output in hypotheses] if request.alternatives else None,
                 alignment,
             )
         counts = count_read(sources, self.tokenizer) + count_generated(generated)
         return Answer(predictions, counts, read.refusals)
+
+    def stream(self, model: Stepper, request: Request, *, engine: Engine) -> Iterator[str]:
+        (source,) = read_lines(request, self.tokenizer, self.refusal).ids.values()
+        prefix = self._translator.prefix(request.prefix, request.decode) if request.prefix else None
+        generator, text = self._translator.generator(model, request, engine)
+        steps = generator.steps(
+            [source], numbers=[request.first], prefixes=None if prefix is None else [prefix]
+        )
+        for _, piece in stream_texts(steps, text, stop=request.stop):
+            yield piece
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         most = self.config.data.max_length
