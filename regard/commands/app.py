@@ -8,6 +8,7 @@ from regard.commands.data_check import data_check
 from regard.commands.decoding_options import DecodingCommand, ScoringCommand
 from regard.commands.evaluate import evaluate
 from regard.commands.export import export
+from regard.commands.generate import generate
 from regard.commands.predict import predict
 from regard.commands.terminal import end_well, prints
 from regard.commands.train import recipes, train
@@ -31,6 +32,7 @@ app.command()(prints(recipes))
 app.command()(train)
 app.command(cls=ScoringCommand)(prints(evaluate))
 app.command(cls=DecodingCommand)(prints(predict))
+app.command(cls=DecodingCommand)(prints(generate))
 app.command()(prints(verify))
 app.command()(export)
 app.add_typer(data_app, name="data")

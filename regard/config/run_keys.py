@@ -1,12 +1,12 @@
 """The keys of training and of decoding: how a model learns, and how it generates."""
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from regard.config.metrics import SELECTABLE
-from regard.config.section import Section
+from regard.config.section import Section, unusable
 
 if TYPE_CHECKING:
     MetricName = str
@@ -309,6 +309,15 @@ class Decode(Section):
         description="guess this many tokens ahead, from what the text already has or with --draft, "
         "and check them in one step of a GPT; the output stays the same",
     )
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _above_zero(cls, value: Any) -> Any:
+        if value in (0, "0"):
+            raise unusable(
+                "logits cannot be divided by 0; strategy=greedy takes the most probable token"
+            )
+        return value
 
     @model_validator(mode="after")
     def _least_below_most(self) -> "Decode":

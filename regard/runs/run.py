@@ -98,9 +98,16 @@ class Run:
         return prediction.best
 
     def stream(
-        self, prompt: str, *, decoding: dict[str, Any] | None = None, **options: Any
+        self,
+        prompt: str,
+        *,
+        stop: Sequence[str] = (),
+        choices: Sequence[str] = (),
+        regex: str = "",
+        **decoding: Any,
     ) -> Iterator[str]:
-        """The same, piece by piece, as it is generated; options: those of `Request`."""
+        """What is generated after the prompt, piece by piece, as it is generated."""
+        options = {"stop": stop, "choices": choices, "regex": regex, "name": "prompt"}
         request = self._request([prompt], decoding, **options)
         if request.decode.strategy not in ONE_BY_ONE or request.decode.n_best > 1:
             raise UserError(

@@ -17,7 +17,7 @@ from regard.data.examples import Ids
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextSource, TextStream
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Hypothesis, before_stop, stepper_for, stream_texts
+from regard.decoding import Hypothesis, before_stop, stepper_for
 from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
 from regard.nn import Trace
@@ -64,6 +64,7 @@ class LanguageModelling(Task):
     back-propagation through time, Williams & Peng 1990).
     """
 
+    continues = True
     request_options = ("stop", "choice", "regex", "draft")
 
     sources: Sources
@@ -230,7 +231,7 @@ class LanguageModelling(Task):
                 [self._continued(prompt, output, request, text) for output in hypotheses],
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
-                [text.tokens(output) for output in hypotheses] if request.alternatives else None,
+                tokens=text.tokens_of(hypotheses) if request.alternatives else None,
             )
         return Answer(predictions, read.counts + count_generated(generated), read.refusals)
 
@@ -270,13 +271,8 @@ class LanguageModelling(Task):
             alternatives=request.alternatives,
         ), text
 
-    def stream(self, model: LanguageModel, request: Request, *, engine: Engine) -> Iterator[str]:
-        (prompt,) = self._read_prompts(request).ids.values()
-        generator, text = self.generator(model, request, engine)
-        yield self.tokenizer.decode(prompt)
-        steps = generator.steps([self._last_tokens(prompt)], numbers=[request.first])
-        for _, piece in stream_texts(steps, text, stop=request.stop):
-            yield piece
+    def prompts(self, request: Request) -> list[Ids]:
+        return [self._last_tokens(ids) for ids in self._read_prompts(request).ids.values()]
 
     @property
     def longest_prompt(self) -> int | float:

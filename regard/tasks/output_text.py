@@ -48,8 +48,11 @@ class OutputText:
         )
         return ["" if INCOMPLETE in text else text for text in texts]
 
-    def tokens(self, hypothesis: Hypothesis) -> list[Token]:
-        """The tokens of a hypothesis with their probabilities."""
+    def tokens_of(self, hypotheses: Sequence[Hypothesis]) -> list[list[Token]]:
+        """The tokens of each hypothesis with their probabilities."""
+        return [self._tokens(hypothesis) for hypothesis in hypotheses]
+
+    def _tokens(self, hypothesis: Hypothesis) -> list[Token]:
         return [
             Token(
                 self._name(one.token),

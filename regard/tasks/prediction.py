@@ -63,7 +63,7 @@ class GeneratedText(Prediction):
     """What the outputs are ranked by: log-probabilities, in a beam over the length penalty."""
     finished: list[bool] = field(default_factory=list)
     """Whether each output ended by itself, and not at max_new_tokens."""
-    tokens: list[list[Token]] | None = None
+    tokens: list[list[Token]] | None = field(default=None, kw_only=True)
     """The tokens of each output, `</s>` included; None where they were not requested."""
 
     def details(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """translate: any sequence to sequence."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from regard.data.examples import Ids
 from regard.data.rows import Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Ensemble, Stepper, before_stop, stream_texts
+from regard.decoding import Ensemble, Stepper, before_stop
 from regard.metrics.output import Output
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
@@ -21,8 +21,9 @@ from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.tasks.alignment import WordAlignment
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.generating import count_generated
+from regard.tasks.generating import Generator, count_generated
 from regard.tasks.output_metrics import measure, needed, signatures_of
+from regard.tasks.output_text import OutputText
 from regard.tasks.pair_task import PairTask, Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, count_read, read_lines
@@ -212,7 +213,7 @@ class Translate(PairTask):
         ids = {number: row for number, row in read.ids.items() if request.lines[number].split()}
         sources, translator = list(ids.values()), self._translator
         prefix = translator.prefix(request.prefix, request.decode) if request.prefix else None
-        generator, text = translator.generator(model, request, engine)
+        generator, text = self.generator(model, request, engine)
         generated = generator.hypotheses(
             sources,
             prefixes=None if prefix is None else [prefix] * len(ids),
@@ -231,21 +232,16 @@ class Translate(PairTask):
                 [before_stop(text(output.tokens), request.stop) for output in hypotheses],
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
-                [text.tokens(output) for output in hypotheses] if request.alternatives else None,
-                alignment,
+                tokens=text.tokens_of(hypotheses) if request.alternatives else None,
+                alignment=alignment,
             )
         counts = count_read(sources, self.tokenizer) + count_generated(generated)
         return Answer(predictions, counts, read.refusals)
 
-    def stream(self, model: Stepper, request: Request, *, engine: Engine) -> Iterator[str]:
-        (source,) = read_lines(request, self.tokenizer, self.refusal).ids.values()
-        prefix = self._translator.prefix(request.prefix, request.decode) if request.prefix else None
-        generator, text = self._translator.generator(model, request, engine)
-        steps = generator.steps(
-            [source], numbers=[request.first], prefixes=None if prefix is None else [prefix]
-        )
-        for _, piece in stream_texts(steps, text, stop=request.stop):
-            yield piece
+    def generator(
+        self, model: Stepper, request: Request, engine: Engine
+    ) -> tuple[Generator, OutputText]:
+        return self._translator.generator(model, request, engine)
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         most = self.config.data.max_length

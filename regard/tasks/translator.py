@@ -36,8 +36,9 @@ class Translation(GeneratedText):
         return [*self.outputs, pairs]  # in Pharaoh's format, as the field prints it
 
     def details(self) -> dict[str, Any]:
-        details = super().details()
-        return details if self.alignment is None else details | {"alignment": self.alignment}
+        scores = {"scores": self.scores}
+        alignment = {} if self.alignment is None else {"alignment": self.alignment}
+        return scores | alignment | super().details()
 
 
 @dataclass(frozen=True)
