@@ -91,6 +91,8 @@ def beam_search(
         # The best `beam` that go on: those that end sink below all others.
         total, places = ranked.masked_fill(ends, -torch.inf).topk(min(beam, ranked.size(1)))
         places = places + ranked.size(1) * torch.arange(len(total), device=first.device)[:, None]
+        if length == max_new_tokens:
+            endings.enough = None  # those that are cut now are compared with those that have ended
         total, places = endings.drop_done(total, places)
         kept = places.flatten()
         if endings.unfilled:
@@ -154,7 +156,7 @@ class Endings:
         self._scores: list[list[float]] = [[] for _ in limits]
         self.going = list(range(len(limits)))
         """The numbers of the beams that are not done."""
-        self._alpha, self._n_best, self._enough = alpha, n_best, enough
+        self._alpha, self._n_best, self.enough = alpha, n_best, enough
         self.unfilled = False
         """Whether some place of a beam has nothing to hold: its log-probability is −∞."""
 
@@ -193,7 +195,7 @@ class Endings:
         scores = self._scores[number]
         if len(scores) < self._n_best:
             return best == -torch.inf
-        if self._enough is not None and len(scores) >= self._enough:
+        if self.enough is not None and len(scores) >= self.enough:
             return True
         return (
             sorted(scores, reverse=True)[self._n_best - 1] >= best / self._largest_penalty[number]
