@@ -77,7 +77,8 @@ def generate(
         return
     decoding |= _samples(opened, decoding, count)
     decode = opened.decode_options(decoding)
-    if as_json or len(prompts) > 1 or not _grows(decode):
+    is_empty = not (prompts[0].split() or opened.task.continues)  # a translator has nothing to say
+    if as_json or len(prompts) > 1 or is_empty or not _grows(decode):
         name = "prompt" if file is None else str(file)
         _print_all(opened, prompts, decoding, constraints, name=name, as_json=as_json)
         return
