@@ -170,6 +170,30 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+TEXT = "".join(f"{word}: {word[::-1]}, and 3 more! ({word})\n" for word in ("ROMEO", "the sun"))
+"""Lines for a language model."""
+
+
+@pytest.fixture(scope="session")
+def text_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two GPTs of a few steps: `shakespeare`, and a smaller one to draft for it."""
+    from regard import config
+    from regard.runs.trainer import train
+
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "text.txt").write_text(TEXT * 20)
+    (folder / "lm.yaml").write_text(
+        "task: lm\ndata: {train: text.txt, valid: text.txt, test: text.txt, max_length: 32}\n"
+        "tokenizer: {kind: bytes}\ndecode: {max_new_tokens: 12}\n"
+        "model: {kind: gpt, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 32}\n"
+        "train: {steps: 4, batch_size: 8, eval_every: 4, save_every: 4}\n"
+    )
+    for name, layers in (("shakespeare", 2), ("shakespeare-small", 1)):
+        keys = [f"data.directory={folder}", f"model.n_layers={layers}"]
+        train(config.load(str(folder / "lm.yaml"), keys), folder / name)
+    return folder
+
+
 @pytest.fixture
 def few_equalities(monkeypatch: pytest.MonkeyPatch) -> None:
     """`verify` checks torch's parts and the run alone: tests/equalities holds all the others."""

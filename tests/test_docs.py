@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from regard import config
-from tests.conftest import TINY, TINY_ON_FILES
+from tests.conftest import TEXT, TINY, TINY_ON_FILES
 from tests.data.test_chat_template import CHATML
 from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_gguf
 
@@ -71,15 +71,22 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("document", sorted({*DOCUMENTS} - {*CHINESE}), ids=name)
 def test_every_command_in_the_documents_runs(
-    document: Path, tmp_path: Path, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+    document: Path,
+    tmp_path: Path,
+    tiny_run: Path,
+    text_runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shutil.copytree(tiny_run, tmp_path / "runs" / "sort")
+    for run in ("shakespeare", "shakespeare-small"):
+        shutil.copytree(text_runs / run, tmp_path / "runs" / run)
     corpus = tmp_path / "DIR"  # stands in for a corpus that is not part of the project
     corpus.mkdir()
     for split, language in itertools.product(("train", "val", "test_2016_flickr"), ("en", "de")):
         lines = "".join(f"Two {language} dogs, {n}.\n" for n in range(20))
         (corpus / f"{split}.{language}").write_text(lines)
     (corpus / "input.txt").write_text(PLAY)
+    (corpus / "play.txt").write_text(TEXT)
     (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
     if "regard import smollm2" in document.read_text():
         model = foreign_model("llama", vocab_size=300, tie_word_embeddings=True)

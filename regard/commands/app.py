@@ -9,6 +9,7 @@ from regard.commands.data_check import data_check
 from regard.commands.decoding_options import DecodingCommand, ScoringCommand
 from regard.commands.evaluate import evaluate
 from regard.commands.export import export
+from regard.commands.generate import generate
 from regard.commands.import_model import import_model
 from regard.commands.predict import predict
 from regard.commands.terminal import end_well, prints
@@ -35,6 +36,7 @@ app.command()(prints(recipes))
 app.command()(train)
 app.command(cls=ScoringCommand)(prints(evaluate))
 app.command(cls=DecodingCommand)(prints(predict))
+app.command(cls=DecodingCommand)(prints(generate))
 app.command()(prints(verify))
 app.command(cls=DecodingCommand)(prints(chat))
 app.command("import")(import_model)

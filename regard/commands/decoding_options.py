@@ -50,7 +50,8 @@ class ScoringCommand(DecodingCommand):
     def decoding_keys(self) -> list[str]:
         from regard.config.strategy import SAMPLING
 
-        return [key for key in super().decoding_keys() if key not in ("n_best", *SAMPLING)]
+        sampled = ("n_best", "best_of", *SAMPLING)
+        return [key for key in super().decoding_keys() if key not in sampled]
 
 
 def make_options(keys: Iterable[str]) -> list[Any]:

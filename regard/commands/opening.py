@@ -29,6 +29,11 @@ def open_run(
     return run
 
 
+def open_with_draft(run: "Run", draft: Path | None, *, device: str) -> "Run":
+    """The run with a draft model, if one is given."""
+    return run if draft is None else run.drafted_by(open_run(draft, device=device))
+
+
 def open_ensemble(
     first: "Run", others: Sequence[Path] | None, *, device: str, quantize: str | None
 ) -> "Run":

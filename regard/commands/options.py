@@ -63,6 +63,33 @@ Quantize = Annotated[
     Literal["int8"] | None,
     typer.Option(help="Compute a Transformer's linear layers in 8 bits: faster on a CPU."),
 ]
+Prefix = Annotated[str, typer.Option(help="Text that every output begins with.", callback=utf8)]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option("--stop", metavar="TEXT", help="End an output before this text; may be repeated."),
+]
+Choice = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--choice", metavar="TEXT", help="Allow only outputs given this way; may be repeated."
+    ),
+]
+Regex = Annotated[
+    str,
+    typer.Option(
+        metavar="PATTERN",
+        help="Allow only outputs that match this regular expression, all of it.",
+        callback=utf8,
+    ),
+]
+Draft = Annotated[
+    Path | None,
+    typer.Option(
+        "--draft",
+        metavar="RUN",
+        help="A smaller run with the same vocabulary, which guesses tokens ahead: faster.",
+    ),
+]
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option(

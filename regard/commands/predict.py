@@ -8,7 +8,7 @@ import typer
 
 from regard.commands import options
 from regard.commands.decoding_options import given_options
-from regard.commands.opening import open_ensemble, open_run
+from regard.commands.opening import open_ensemble, open_run, open_with_draft
 from regard.commands.terminal import print_at_once, print_json, progress_of, tell
 from regard.system.errors import UserError
 
@@ -22,9 +22,11 @@ def predict(
         Path | None,
         typer.Argument(metavar="FILE", help="One input per line. [standard input, also -]"),
     ] = None,
-    prefix: Annotated[
-        str, typer.Option(help="Text that every output begins with.", callback=options.utf8)
-    ] = "",
+    prefix: options.Prefix = "",
+    stop: options.Stop = None,
+    choice: options.Choice = None,
+    regex: options.Regex = "",
+    draft: options.Draft = None,
     align: Annotated[
         bool,
         typer.Option(
@@ -49,6 +51,7 @@ def predict(
     opened = open_ensemble(
         open_run(run, device=device, quantize=quantize), ensemble, device=device, quantize=quantize
     )
+    opened = open_with_draft(opened, draft, device=device)
     opened.decode_options(decoding)  # a wrong option is refused before anything is read
     file = _input(file)
     done = empty = unreadable = 0
@@ -62,6 +65,9 @@ def predict(
                 name=name,
                 first=done,
                 prefix=prefix,
+                stop=stop or (),
+                choices=choice or (),
+                regex=regex,
                 aligned=align,
                 on_bad_line=on_bad_line,
             )

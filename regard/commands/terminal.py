@@ -128,6 +128,25 @@ def print_at_once(lines: Iterable[str]) -> None:
         _end_quietly()
 
 
+def plain_text(text: str) -> str:
+    """A generated text with its lines and tabs; other control characters are escaped."""
+    return NOT_SHOWN.sub(lambda match: match[0] if match[0] in "\n\t" else _escape(match), text)
+
+
+def print_pieces(beginning: str, pieces: Iterable[str]) -> None:
+    """Print a text and its continuation, each piece as soon as it is there.
+
+    The first piece is waited for: a request that is refused prints nothing before its message.
+    """
+    try:
+        for number, piece in enumerate(pieces):
+            print(plain_text(piece if number else beginning + piece), end="", flush=True)
+            beginning = ""
+        print(plain_text(beginning), flush=True)
+    except BrokenPipeError:
+        _end_quietly()
+
+
 class _NoOutput(io.TextIOBase):
     """In place of a standard output that is closed: nothing is printed into nowhere."""
 

@@ -181,6 +181,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "train.average_of": (AVERAGED,),
     **{f"decode.{key}": (GENERATES,) for key in Decode.model_fields},
     "decode.cut_prompt": (GPT,),
+    "decode.speculate": (GPT,),
 }
 """Every key that not all configurations use, and what it needs: all of it."""
 

@@ -1,12 +1,12 @@
 """The keys of training and of decoding: how a model learns, and how it generates."""
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from regard.config.metrics import SELECTABLE
-from regard.config.section import Section
+from regard.config.section import Section, unusable
 
 if TYPE_CHECKING:
     MetricName = str
@@ -157,13 +157,20 @@ def _entries(text: str) -> list[str]:
     return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
+Strategy = Literal[
+    "greedy", "sample", "best-of", "beam", "diverse-beam", "beam-sample", "contrastive"
+]
+
+
 class Decode(Section):
     """How outputs are generated."""
 
-    strategy: Literal["greedy", "beam", "sample"] = Field(
+    strategy: Strategy = Field(
         "greedy",
-        description="take the most probable token each time (greedy), search for the most probable "
-        "sequences (beam), or sample tokens by their probability (sample)",
+        description="take the most probable token each time (greedy), sample tokens by their "
+        "probability (sample) and keep the best of several samples (best-of), search for the most "
+        "probable sequences (beam), in groups that differ (diverse-beam) or with sampled "
+        "candidates (beam-sample), or avoid hidden states that were there before (contrastive)",
     )
     beam: int = Field(4, ge=1, le=1_000, description="hypotheses kept per line by beam search")
     length_penalty: float = Field(
@@ -173,8 +180,48 @@ class Decode(Section):
         description="α of the length penalty ((5 + length) / 6)^α, which divides log-probabilities "
         "in beam search; a larger α favours longer outputs",
     )
+    early_stopping: bool = Field(
+        False,
+        description="end beam search of a line when as many hypotheses as the beam have ended, "
+        "even if one that goes on could still be better",
+    )
+    beam_groups: int = Field(
+        2,
+        ge=1,
+        le=1_000,
+        description="groups of diverse beam search, of equal size; each avoids the tokens of those "
+        "before it",
+    )
+    diversity: float = Field(
+        0.5,
+        ge=0,
+        le=1_000,
+        description="λ of diverse beam search: what a token loses in log-probability for every "
+        "time an earlier group has taken it in the same place",
+    )
+    contrast: float = Field(
+        0.6,
+        ge=0,
+        le=1,
+        description="α of contrastive search: how much a hidden state like an earlier one counts "
+        "against a token; 0 is greedy",
+    )
+    candidates: int = Field(
+        4,
+        ge=1,
+        le=1_000,
+        description="how many of the most probable tokens contrastive search chooses among",
+    )
+    best_of: int = Field(
+        8,
+        ge=1,
+        le=1_000,
+        description="how many samples strategy=best-of makes, to keep the most probable ones",
+    )
     n_best: int = Field(
-        1, ge=1, description="how many outputs per line, separated by tabs; at most beam"
+        1,
+        ge=1,
+        description="how many outputs per line, separated by tabs; at most beam, or best_of",
     )
     max_new_tokens: int = Field(
         64, ge=1, le=100_000, description="the most tokens to generate per line"
@@ -190,6 +237,19 @@ class Decode(Section):
         ge=0,
         le=1_000,
         description="do not repeat any n-gram of this many tokens; 0 allows all",
+    )
+    repetition_penalty: float = Field(
+        1.0,
+        gt=0,
+        le=100,
+        description="divide the positive logits of tokens that the prompt or the output has by "
+        "this, and multiply the negative ones; above 1, repetition becomes less likely",
+    )
+    presence_penalty: float = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="subtract this from the logits of tokens that the prompt or the output has",
     )
     temperature: float = Field(
         1.0,
@@ -212,12 +272,52 @@ class Decode(Section):
         le=1,
         description="keep tokens with at least this fraction of the top probability",
     )
+    typical: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="sample from the fewest tokens whose probabilities add up to this, of those "
+        "about as surprising as tokens are here on average",
+    )
+    epsilon: float = Field(
+        0.0, ge=0, lt=1, description="keep tokens with at least this probability"
+    )
+    eta: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="keep tokens with at least this probability, or with less where the next token "
+        "is uncertain",
+    )
+    top_n_sigma: float = Field(
+        0.0,
+        ge=0,
+        le=1_000,
+        description="keep tokens whose logit is at most this many standard deviations below the "
+        "largest; 0 for all",
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="random seed for sampling")
     cut_prompt: bool = Field(
         False,
         description="read only the last tokens of a prompt that is longer than the context of a "
         "GPT (data.max_length); otherwise it is refused",
     )
+    speculate: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="guess this many tokens ahead, from what the text already has or with --draft, "
+        "and check them in one step of a GPT; the output stays the same",
+    )
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _above_zero(cls, value: Any) -> Any:
+        if value in (0, "0"):
+            raise unusable(
+                "logits cannot be divided by 0; strategy=greedy takes the most probable token"
+            )
+        return value
 
     @model_validator(mode="after")
     def _least_below_most(self) -> "Decode":
@@ -229,10 +329,22 @@ class Decode(Section):
         return self
 
     @model_validator(mode="after")
-    def _no_more_than_the_beam(self) -> "Decode":
-        kept = {"greedy": 1, "beam": self.beam, "sample": 1_000}[self.strategy]
+    def _no_more_than_are_kept(self) -> "Decode":
+        kept = self.most_outputs
         if self.n_best > kept:
             raise ValueError(
                 f"n_best={self.n_best} is more than the {kept} that {self.strategy} keeps"
             )
+        if self.strategy == "diverse-beam" and self.beam % self.beam_groups:
+            raise ValueError(
+                f"beam={self.beam} does not divide into beam_groups={self.beam_groups} groups of "
+                f"equal size"
+            )
         return self
+
+    @property
+    def most_outputs(self) -> int:
+        """How many outputs per line the strategy can keep."""
+        if self.strategy in ("greedy", "contrastive"):
+            return 1
+        return {"sample": 1_000, "best-of": self.best_of}.get(self.strategy, self.beam)

@@ -48,11 +48,11 @@ class Section(BaseModel):
         """Python reads "inf" and "nan" as numbers; no key means anything by them."""
         numbers = value.values() if isinstance(value, dict) else [value]
         if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
-            raise _unusable("it is not a finite number")
+            raise unusable("it is not a finite number")
         return value
 
 
-def _unusable(reason: str) -> PydanticCustomError:
+def unusable(reason: str) -> PydanticCustomError:
     """An error that is shown with the key and its value."""
     return PydanticCustomError("unusable", "{reason}", {"reason": reason})
 
@@ -62,26 +62,26 @@ def _text(value: Any) -> Any:
     if value is None or type(value) is int:
         return "" if value is None else str(value)
     if isinstance(value, bool | float):
-        raise _unusable("YAML does not read this as text; put it in quotes")
+        raise unusable("YAML does not read this as text; put it in quotes")
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        raise _unusable(f"it has {len(value):,} characters, where {MOST_CHARACTERS:,} is the most")
+        raise unusable(f"it has {len(value):,} characters, where {MOST_CHARACTERS:,} is the most")
     if isinstance(value, str) and "\0" in value:
-        raise _unusable("it has a NUL character in it")
+        raise unusable("it has a NUL character in it")
     return value
 
 
 def _number(value: Any) -> Any:
     """The same value, if it can be meant as a number: Python reads true as 1, "nan" as one too."""
     if isinstance(value, bool):
-        raise _unusable("a number is expected")
+        raise unusable("a number is expected")
     if isinstance(value, str) and len(value) > MOST_DIGITS:
-        raise _unusable("it is too long for a number")
+        raise unusable("it is too long for a number")
     if isinstance(value, str) and LEADING_ZERO.fullmatch(value.strip()):
-        raise _unusable(
+        raise unusable(
             "a number that begins with 0 is octal to some and decimal to others; leave out the 0"
         )
     if _is_nan(value):
-        raise _unusable("it is not a finite number")
+        raise unusable("it is not a finite number")
     return value
 
 

@@ -1,6 +1,6 @@
 """Beam search: the best few hypotheses of every source, extended together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,12 @@ from regard.decoding.rules import Rules
 from regard.decoding.step import Step
 from regard.decoding.stepper import Stepper, log_probabilities
 from regard.decoding.top import top
+
+Extensions = tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]
+"""The best candidates of each of N beams, best first: log-probability, row, token."""
+Extend = Callable[[Float[Tensor, "R V"], Float[Tensor, "N W"], int, Sequence[int]], Extensions]
+"""(log-probabilities of the next tokens, log p of the W rows of each beam, how many to keep, the
+number of each beam) -> the candidates to keep from."""
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -35,6 +41,9 @@ def beam_search(
     n_best: int = 1,
     never: Sequence[int] = (),
     rules: Rules | None = None,
+    early_stopping: bool = False,
+    groups: int = 1,
+    extend: Extend | None = None,
 ) -> Iterator[Step]:
     """Extend the best `beam` hypotheses of each source, until its n_best are certain.
 
@@ -46,22 +55,35 @@ def beam_search(
 
     state and first: what the model has read so far, and the first token of each row to read next.
     never: tokens that are not generated, however probable, such as padding.
-    rules: what else may not be generated; probabilities stay what they are without the rules.
+    rules: what else may not be generated. Hypotheses are ranked by log-probabilities after
+    penalties, if there are any, as in transformers.
+    early_stopping: a source is done when `beam` of its hypotheses have ended.
+    groups: beams of equal size per source, which share `beam`. extend: another way to choose the
+    candidates of each beam than by log-probability alone.
     """
     if n_best > beam:
         raise ValueError(f"n_best={n_best} is more than beam={beam}")
-    endings = Endings(len(first), max_new_tokens, alpha=alpha, n_best=n_best, rules=rules)
-    # One row per source at first; `beam` rows per source after the first step.
-    tokens, sources = first, torch.arange(len(first), device=first.device)  # R
-    origins = sources
-    total = torch.zeros(len(first), 1, device=first.device)  # N W: log p of W rows per source
-    generated = first[:, None][:, :0]  # R T, for the rules alone
+    sources = torch.arange(len(first), device=first.device)  # R: the source of each row
+    tokens, extend = first, best_extensions if extend is None else extend
+    if groups > 1:
+        beam = n_best = beam // groups
+        sources = sources.repeat_interleave(groups)
+        tokens, state = tokens[sources], state.select(sources)
+    limits = [
+        max_new_tokens if rules is None else rules.most_tokens(max_new_tokens, source)
+        for source in sources.tolist()
+    ]
+    endings = Endings(limits, alpha=alpha, n_best=n_best, enough=beam if early_stopping else None)
+    # One row per beam at first; `beam` rows per beam after the first step.
+    origins = torch.arange(len(tokens), device=first.device)
+    total = torch.zeros(len(tokens), 1, device=first.device)  # N W: log p of W rows per beam
+    generated = tokens[:, None][:, :0]  # R T, for the rules alone
 
     for length in range(1, max_new_tokens + 1):
         logits, state = stepper.step(tokens, state)
         log_p = log_probabilities(logits, never)  # R V
         allowed = log_p if rules is None else rules(log_p, generated, sources)
-        ranked, rows, tokens = best_extensions(allowed, total, beam)  # N C
+        ranked, rows, tokens = extend(allowed, total, beam, endings.going)  # N C
         ends = tokens == end
         finished = (ends[:, :beam] & (ranked[:, :beam] > -torch.inf)).nonzero()
         endings.add(finished, ranked, length)
@@ -69,6 +91,8 @@ def beam_search(
         # The best `beam` that go on: those that end sink below all others.
         total, places = ranked.masked_fill(ends, -torch.inf).topk(min(beam, ranked.size(1)))
         places = places + ranked.size(1) * torch.arange(len(total), device=first.device)[:, None]
+        if length == max_new_tokens:
+            endings.enough = None  # those that are cut now are compared with those that have ended
         total, places = endings.drop_done(total, places)
         kept = places.flatten()
         if endings.unfilled:
@@ -100,11 +124,14 @@ def beam_search(
 
 
 def best_extensions(
-    log_p: Float[Tensor, "R V"], total: Float[Tensor, "N W"], beam: int
-) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]:
-    """Of all rows (W per source) and all tokens, the best: log-probability, row, token.
+    log_p: Float[Tensor, "R V"],
+    total: Float[Tensor, "N W"],
+    beam: int,
+    going: Sequence[int] = (),
+) -> Extensions:
+    """Of all rows (W per beam) and all tokens, the best: log-probability, row, token.
 
-    2·beam per source: `beam` may end at once, and as many must remain to go on. Of one row no more
+    2·beam of each: `beam` may end at once, and as many must remain to go on. Of one row no more
     than its best beam + 1 can be needed, for it ends in one way alone.
     """
     best, tokens = top(log_p, min(beam + 1, log_p.size(1)))  # R C
@@ -116,41 +143,42 @@ def best_extensions(
 
 
 class Endings:
-    """The scores of the hypotheses that have ended, and the sources that are not done."""
+    """The scores of the hypotheses that have ended, and the beams that are not done.
+
+    limits: the most tokens of each beam's hypotheses. enough: how many endings end a beam, whatever
+    could still be better; None: no number does.
+    """
 
     def __init__(
-        self, count: int, max_new_tokens: int, *, alpha: float, n_best: int, rules: Rules | None
+        self, limits: Sequence[int], *, alpha: float, n_best: int, enough: int | None = None
     ) -> None:
-        limits = [
-            max_new_tokens if rules is None else rules.most_tokens(max_new_tokens, source)
-            for source in range(count)
-        ]
         self._largest_penalty = [length_penalty(limit, alpha) for limit in limits]
-        self._scores: list[list[float]] = [[] for _ in range(count)]
-        self._going = list(range(count))
-        self._alpha, self._n_best = alpha, n_best
+        self._scores: list[list[float]] = [[] for _ in limits]
+        self.going = list(range(len(limits)))
+        """The numbers of the beams that are not done."""
+        self._alpha, self._n_best, self.enough = alpha, n_best, enough
         self.unfilled = False
         """Whether some place of a beam has nothing to hold: its log-probability is −∞."""
 
     def add(self, places: Int[Tensor, "E 2"], log_p: Float[Tensor, "N W"], length: int) -> None:
-        """These (source, place) have ended with so many tokens."""
+        """These (beam, place) have ended with so many tokens."""
         if not len(places):
             return
         penalty = length_penalty(length, self._alpha)
         values = log_p[places[:, 0], places[:, 1]]
         for n, value in zip(places[:, 0].tolist(), values.tolist(), strict=True):
-            self._scores[self._going[n]].append(value / penalty)
+            self._scores[self.going[n]].append(value / penalty)
 
     def drop_done(
         self, total: Float[Tensor, "N W"], places: Int[Tensor, "N W"]
     ) -> tuple[Float[Tensor, "M W"], Int[Tensor, "M W"]]:
-        """Both without the sources that are done."""
+        """Both without the beams that are done."""
         least, most = torch.stack(total.aminmax(dim=1)).tolist()
         self.unfilled = -torch.inf in least
-        remaining = [n for n, source in enumerate(self._going) if not self._done(source, most[n])]
-        if len(remaining) == len(self._going):
+        remaining = [n for n, number in enumerate(self.going) if not self._done(number, most[n])]
+        if len(remaining) == len(self.going):
             return total, places
-        self._going = [self._going[n] for n in remaining]
+        self.going = [self.going[n] for n in remaining]
         rows = torch.tensor(remaining, dtype=torch.long, device=total.device)
         return total[rows], places[rows]
 
@@ -162,11 +190,13 @@ class Endings:
         self.add(stopped.nonzero(), total, step.length)
         return self.drop_done(total.masked_fill(stopped, -torch.inf), places)
 
-    def _done(self, source: int, best: float) -> bool:
-        """Whether nothing that goes on, with log p up to `best`, can enter a source's n_best."""
-        scores = self._scores[source]
+    def _done(self, number: int, best: float) -> bool:
+        """Whether nothing that goes on, with log p up to `best`, can enter a beam's n_best."""
+        scores = self._scores[number]
         if len(scores) < self._n_best:
             return best == -torch.inf
+        if self.enough is not None and len(scores) >= self.enough:
+            return True
         return (
-            sorted(scores, reverse=True)[self._n_best - 1] >= best / self._largest_penalty[source]
+            sorted(scores, reverse=True)[self._n_best - 1] >= best / self._largest_penalty[number]
         )

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from regard.decoding.rules import Rules
 from regard.decoding.step import Step
-from regard.decoding.stepper import Stepper, log_probabilities
+from regard.decoding.stepper import Stepper, exclude
 
 Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, "R"]], Int[Tensor, "R"]]
-"""(log-probabilities, the number of each row) -> one token per row."""
+"""(logits, the number of each row) -> one token per row."""
 
 
-def best(log_p: Float[Tensor, "R V"], rows: Int[Tensor, "R"]) -> Int[Tensor, "R"]:
+def best(logits: Float[Tensor, "R V"], rows: Int[Tensor, "R"]) -> Int[Tensor, "R"]:
     """The most probable token."""
-    return log_p.argmax(dim=-1)
+    return logits.argmax(dim=-1)
 
 
 @torch.inference_mode()
@@ -37,7 +37,7 @@ def greedy(
 
     state and first: what the model has read so far, and the first token of each row to read next.
     never: tokens that are not generated, however probable, such as padding.
-    rules: what else may not be generated; probabilities stay what they are without the rules.
+    rules: what else may not be generated; log-probabilities are those of the model, without rules.
     choose: another way to take the next token, such as sampling. samples: rows per source.
     """
     device = first.device
@@ -53,8 +53,9 @@ def greedy(
     generated = tokens[:, None][:, :0]  # R T, for the rules alone
     for length in range(1, max_new_tokens + 1):
         logits, state = stepper.step(tokens, state)
-        log_p = log_probabilities(logits, never)  # R V
-        allowed = log_p if rules is None else rules(log_p, generated, sources)
+        logits = exclude(logits, never)  # R V
+        log_p = logits.log_softmax(-1)
+        allowed = logits if rules is None else rules(logits, generated, sources)
         tokens = choose(allowed, numbers)
         total = total + log_p.gather(1, tokens[:, None])[:, 0]
         ended = tokens == end

@@ -1,26 +1,14 @@
 """How probable each generated token was, and which others might have come in its place."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from torch import Tensor
 
 from regard.decoding.collect import History
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import Hypothesis, TokenProbability
 from regard.decoding.step import Step
 from regard.decoding.top import top
-
-
-@dataclass(frozen=True)
-class TokenProbability:
-    """One token of a hypothesis."""
-
-    token: int
-    log_probability: float
-    """log p(token | tokens before it), before any rule."""
-    alternatives: list[tuple[int, float]]
-    """The most probable tokens here and their log-probabilities, best first; the token itself is
-    added at the end where it is not one of them."""
 
 
 class TokenProbabilities:
@@ -51,6 +39,13 @@ class TokenProbabilities:
         return [
             self._at(number, candidate)
             for number, candidate in self._history.path(hypothesis.place)
+        ]
+
+    def added_to(self, hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """The same hypotheses of each source, with the probabilities of their tokens."""
+        return [
+            [replace(one, probabilities=self.of(one)) for one in of_source]
+            for of_source in hypotheses
         ]
 
     def _at(self, number: int, candidate: int) -> TokenProbability:

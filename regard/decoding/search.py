@@ -9,37 +9,106 @@ from torch import Tensor
 
 from regard.config import Decode
 from regard.decoding.beam import beam_search
+from regard.decoding.contrastive import Remembering, contrastive_search
+from regard.decoding.diverse import DiverseGroups, SampledExtensions
 from regard.decoding.greedy import greedy
-from regard.decoding.rules import make_rules
+from regard.decoding.rules import Rules
 from regard.decoding.sampling import Sampler
+from regard.decoding.speculation import Speculative
 from regard.decoding.step import Step
-from regard.decoding.stepper import Stepper
+from regard.decoding.stepper import Reader, Stepper
+from regard.system.errors import UserError
 from regard.system.numbers import refuse_nan
 
 Strategy = Callable[..., Iterator[Step]]
 """(stepper, state, first, end=, max_new_tokens=, never=, rules=) -> steps."""
+Make = Callable[[Decode, Sequence[int], int], Strategy]
+"""(configuration, a seed per source, the token that ends an output) -> strategy."""
 
 
-def _greedy(decode: Decode, seeds: Sequence[int]) -> Strategy:
+def _greedy(decode: Decode, seeds: Sequence[int], end: int) -> Strategy:
     return greedy
 
 
-def _beam(decode: Decode, seeds: Sequence[int]) -> Strategy:
-    return partial(beam_search, beam=decode.beam, alpha=decode.length_penalty, n_best=decode.n_best)
-
-
-def _sample(decode: Decode, seeds: Sequence[int]) -> Strategy:
-    samples = decode.n_best
+def _samples(decode: Decode, seeds: Sequence[int], end: int) -> Strategy:
+    samples = samples_of(decode)
     own = [samples * seed + number for seed in seeds for number in range(samples)]
     return partial(greedy, choose=Sampler(decode, own), samples=samples)
 
 
-STRATEGIES: dict[str, Callable[[Decode, Sequence[int]], Strategy]] = {
+def samples_of(decode: Decode) -> int:
+    """How many outputs of each source are sampled."""
+    return decode.best_of if decode.strategy == "best-of" else decode.n_best
+
+
+def _beam(decode: Decode, seeds: Sequence[int], end: int) -> Strategy:
+    return partial(
+        beam_search,
+        beam=decode.beam,
+        alpha=decode.length_penalty,
+        n_best=decode.n_best,
+        early_stopping=decode.early_stopping,
+    )
+
+
+def _diverse_beam(decode: Decode, seeds: Sequence[int], end: int) -> Strategy:
+    groups = decode.beam_groups
+    extend = DiverseGroups(groups, diversity=decode.diversity, end=end)
+    return partial(_beam(decode, seeds, end), groups=groups, extend=extend)
+
+
+def _beam_sample(decode: Decode, seeds: Sequence[int], end: int) -> Strategy:
+    return partial(_beam(decode, seeds, end), extend=SampledExtensions(decode, seeds))
+
+
+def _contrastive(decode: Decode, seeds: Sequence[int], end: int) -> Strategy:
+    return partial(contrastive_search, candidates=decode.candidates, alpha=decode.contrast)
+
+
+STRATEGIES: dict[str, Make] = {
     "greedy": _greedy,
+    "sample": _samples,
+    "best-of": _samples,
     "beam": _beam,
-    "sample": _sample,
+    "diverse-beam": _diverse_beam,
+    "beam-sample": _beam_sample,
+    "contrastive": _contrastive,
 }
-"""Every strategy by its name: how it is made from a configuration and a seed per source."""
+"""Every strategy by its name: how it is made from a configuration."""
+
+
+def stepper_for(model: Stepper, decode: Decode, draft: Stepper | None = None) -> Stepper:
+    """The model as a strategy needs it; UserError if it cannot be used so.
+
+    Contrastive search needs hidden states, and speculation a model that reads several tokens at
+    once and can go back. draft: a model that makes the guesses of speculation.
+    """
+    if decode.strategy == "contrastive":
+        if not isinstance(model, Reader):
+            raise UserError(
+                "strategy=contrastive compares the hidden states of a language model, and this "
+                "model does not show any."
+            )
+        return Remembering(model)
+    if not decode.speculate:
+        return model
+    reader = _going_back(model, decode)
+    guesser = None if draft is None else _going_back(draft, decode)
+    if guesser is not None and guesser.max_length < reader.max_length:
+        raise UserError(
+            f"the draft model looks back at {guesser.max_length} tokens at most, fewer than the "
+            f"{reader.max_length} of the model that it guesses for."
+        )
+    return Speculative(reader, decode.speculate, guesser)
+
+
+def _going_back(model: Stepper, decode: Decode) -> Reader:
+    """The model, if it can read several tokens at once and take some of them back."""
+    if isinstance(model, Reader) and model.can_go_back:
+        return model
+    raise UserError(
+        f"speculate={decode.speculate} needs a model that can go back to an earlier token: a GPT."
+    )
 
 
 def search(
@@ -50,8 +119,7 @@ def search(
     *,
     end: int,
     never: Sequence[int] = (),
-    lengths: Int[Tensor, "B"] | None = None,
-    prefixes: Sequence[Sequence[int]] | None = None,
+    rules: Rules | None = None,
     seeds: Sequence[int] | None = None,
 ) -> Iterator[Step]:
     """The steps of the search that `decode` describes, made as they are read.
@@ -60,12 +128,13 @@ def search(
     encoder-decoder, the state after the source and `<s>`; of a language model, the state after the
     prompt without its last token, and that token.
 
-    end: the token that ends an output. never: tokens that are not generated, such as padding.
-    lengths: of the sources, for length ratios. prefixes: what each output begins with.
+    stepper: what `stepper_for` makes of a model. end: the token that ends an output. never: tokens
+    that are not generated, such as padding. rules: what `make_rules` makes of the same `decode`.
     seeds: for sampling, one per source.
     A model that gives NaN is refused at its first step.
     """
-    strategy = STRATEGIES[decode.strategy](decode, range(len(first)) if seeds is None else seeds)
+    seeds = range(len(first)) if seeds is None else seeds
+    strategy = STRATEGIES[decode.strategy](decode, seeds, end)
     steps = strategy(
         stepper,
         state,
@@ -73,7 +142,7 @@ def search(
         end=end,
         max_new_tokens=decode.max_new_tokens,
         never=never,
-        rules=make_rules(decode, lengths, end=end, prefixes=prefixes),
+        rules=rules,
     )
     return _of_numbers(steps)
 

@@ -14,9 +14,10 @@ class Step:
         rows R         the hypotheses that the model was stepped with
         candidates C   a row and a token that may follow it: kept, finished or pruned
 
-    Greedy search and sampling consider one candidate per row; beam search, the best few of all rows
-    of a source. A step is read before the search goes on: a reader may end candidates (`finish`),
-    and the search takes none of them further. To keep a whole step is to keep R × V numbers.
+    Greedy search and sampling consider one candidate per row; contrastive search, the best few of
+    each row; beam search, the best few of all rows of a source. A step is read before the search
+    goes on: a reader may end candidates (`finish`), and the search takes none of them further. To
+    keep a whole step is to keep R × V numbers.
     """
 
     length: int

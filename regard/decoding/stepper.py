@@ -35,12 +35,45 @@ class Stepper(Protocol):
         ...
 
 
-def log_probabilities(logits: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
-    """log softmax(logits) in float32, with no probability for the tokens of `never`."""
+@runtime_checkable
+class Reader(Stepper, Protocol):
+    """A model that can read several tokens at once, and shows its hidden states.
+
+    `step(tokens, state)` is `output(read(tokens[:, None], state))`.
+    """
+
+    max_length: int | float
+    """How many tokens it can look back at."""
+    can_go_back: bool
+    """Whether a state has `back(counts)`, without the last counts[b] tokens of row b, and
+    `lengths`, how many of the model's max_length tokens each row has read."""
+
+    @property
+    def output(self) -> Callable[[Float[Tensor, "*B D"]], Float[Tensor, "*B V"]]:
+        """Hidden states to logits."""
+        ...
+
+    def read(
+        self, tokens: Int[Tensor, "B L"], state: Any, lengths: Int[Tensor, "B"] | None = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        """Read more tokens in each row: the hidden state after each, and the next state.
+
+        lengths: how many tokens of each row are real, the first ones; None: all.
+        """
+        ...
+
+
+def exclude(logits: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
+    """The logits in float32, −∞ for the tokens of `never`."""
     if never:
         excluded = torch.tensor(never, device=logits.device)
         logits = logits.index_fill(1, excluded, -torch.inf)
-    return logits.float().log_softmax(-1)
+    return logits.float()
+
+
+def log_probabilities(logits: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
+    """log softmax(logits) in float32, with no probability for the tokens of `never`."""
+    return exclude(logits, never).log_softmax(-1)
 
 
 @dataclass(frozen=True)

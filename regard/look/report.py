@@ -40,7 +40,7 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
     """Write the report of a run: the metrics of an evaluation, the analysis, and pictures."""
     parts = [
         f"<p>{result['examples']:,} examples of {html.escape(result['split'])}.</p>",
-        _table(
+        html_table(
             ("metric", "value"), ((name, shown(name, v)) for name, v in result["metrics"].items())
         ),
     ]
@@ -50,7 +50,7 @@ def write_report(run: Run, result: dict[str, Any], analysis: Analysis | None = N
         if (run.path / name).is_file():
             parts += [
                 f"<h2>{name.removesuffix('.png')}</h2>",
-                _image((run.path / name).read_bytes()),
+                html_image((run.path / name).read_bytes()),
             ]
     path = run.path / "report.html"
     more = f", together with {run.members - 1} more" if run.members > 1 else ""
@@ -65,13 +65,13 @@ def _analysis(analysis: Analysis) -> list[str]:
     ]
     return [
         "<h2>Where it is weak</h2>",
-        _table(("", ""), analysis.summary_rows()),
-        _image(_png(bars_by_length(analysis))),
-        _table(
+        html_table(("", ""), analysis.summary_rows()),
+        html_image(png_of(bars_by_length(analysis))),
+        html_table(
             ("words of the source", "sentences", "BLEU", "length ratio"), analysis.length_rows()
         ),
         "<h2>The worst, by chrF</h2>",
-        _table(("chrF", "source", "reference", "output"), worst),
+        html_table(("chrF", "source", "reference", "output"), worst),
     ]
 
 
@@ -92,18 +92,18 @@ def bars_by_length(analysis: Analysis) -> Figure:
     return figure
 
 
-def _png(figure: Figure) -> bytes:
+def png_of(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120)
     plt.close(figure)
     return buffer.getvalue()
 
 
-def _image(png: bytes) -> str:
+def html_image(png: bytes) -> str:
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

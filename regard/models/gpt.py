@@ -45,6 +45,8 @@ class GPT(nn.Module):
 
     exports: tuple[str, ...] = ("hf",)
     quantizable = True
+    can_go_back = True
+    """Its state can be cut back to fewer tokens."""
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "embedding": "read",
         "output": "generated",
@@ -108,36 +110,50 @@ class GPT(nn.Module):
             self.decoder(self.embedding(prompt), is_causal=True, caches=caches)
         return Context.of_prompt(caches, prompt, lengths)
 
-    def step(
-        self, tokens: Int[Tensor, "B"], state: Context
-    ) -> tuple[Float[Tensor, "B V"], Context]:
-        """Read one more token in each row: the logits of the one after it, and the next state.
+    def read(
+        self,
+        tokens: Int[Tensor, "B L"],
+        state: Context,
+        lengths: Int[Tensor, "B"] | None = None,
+    ) -> tuple[Float[Tensor, "B L D"], Context]:
+        """Read more tokens in each row: the last hidden state after each, and the next state.
 
-        A row that has filled the context goes on after the last half of it.
+        lengths: how many tokens of each row are real, the first ones; None: all. A row that has not
+        enough room in the context goes on after the last half of it.
         """
-        if state.slots >= self.max_length:
-            state = self._with_room(state)
-        positions, grown = state.positions, state.grown(tokens)
+        if state.slots + tokens.size(1) > self.max_length:
+            state = self._with_room(state, tokens.size(1) if lengths is None else lengths)
+        positions, grown = state.positions(tokens.size(1), lengths), state.grown(tokens, lengths)
         hidden = self.decoder(
-            self.embedding(tokens[:, None], positions),
+            self.embedding(tokens, positions),
             mask=grown.mask,
             is_causal=True,
             positions=positions,
             caches=grown.caches,
         )
+        return hidden, grown
+
+    def step(
+        self, tokens: Int[Tensor, "B"], state: Context
+    ) -> tuple[Float[Tensor, "B V"], Context]:
+        """Read one more token in each row: the logits of the one after it, and the next state."""
+        hidden, grown = self.read(tokens[:, None], state)
         return self.output(hidden[:, 0]), grown
 
-    def _with_room(self, state: Context) -> Context:
-        """The state in which every row that had filled the context has kept the last half of it.
+    def _with_room(self, state: Context, new: int | Int[Tensor, "B"]) -> Context:
+        """The state in which every row without room for `new` tokens has kept half of the context.
 
-        That is read again, as a prompt: once in max_length / 2 tokens. What a row keeps depends on
-        its own length, and not on the rows beside it.
+        The last half is read again, as a prompt: once in max_length / 2 tokens. What a row keeps
+        depends on its own length, and not on the rows beside it.
         """
-        if int(state.lengths.max()) < self.max_length:
+        reading = torch.as_tensor(new, device=state.lengths.device)
+        full = (state.lengths + reading > self.max_length) & (reading > 0)
+        if not full.any():
             return state
         half = self.max_length // 2
         rows = [
-            row if len(row) < self.max_length else row[len(row) - half :] for row in state.rows()
+            row[len(row) - half :] if is_full else row
+            for row, is_full in zip(state.rows(), full.tolist(), strict=True)
         ]
         lengths = torch.tensor([len(row) for row in rows], device=state.lengths.device)
         return self.start(pad_sequence(rows, batch_first=True), lengths)

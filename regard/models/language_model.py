@@ -35,6 +35,8 @@ class RecurrentLanguageModel(nn.Module):
 
     exports: tuple[str, ...] = ()
     quantizable = False
+    can_go_back = False
+    """Its state cannot be cut back to fewer tokens: it is all that was read, in one vector."""
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "embedding": "read",
         "output": "generated",
@@ -109,9 +111,19 @@ class RecurrentLanguageModel(nn.Module):
             prompt, lengths = F.pad(prompt, (0, 1)), prompt.new_zeros(prompt.size(0))
         return LanguageState(self._read(prompt, None, lengths=lengths)[1])
 
+    def read(
+        self,
+        tokens: Int[Tensor, "B L"],
+        state: LanguageState,
+        lengths: Int[Tensor, "B"] | None = None,
+    ) -> tuple[Float[Tensor, "B L D"], LanguageState]:
+        """Read more tokens in each row: the hidden state after each, and the next state."""
+        hidden, cells = self._read(tokens, state.cells, lengths=lengths)
+        return hidden, LanguageState(cells)
+
     def step(
         self, tokens: Int[Tensor, "B"], state: LanguageState
     ) -> tuple[Float[Tensor, "B V"], LanguageState]:
         """Read one more token in each row: the logits of the one after it, and the next state."""
-        logits, cells = self(tokens[:, None], state.cells)
-        return logits[:, 0], LanguageState(cells)
+        hidden, state = self.read(tokens[:, None], state)
+        return self.output(hidden[:, 0]), state

@@ -59,6 +59,16 @@ class KVCache:
             raise ValueError("this cache is empty: nothing was appended to it yet")
         return self._value[: self.length].permute(1, 2, 0, 3)
 
+    def cut(self, length: int) -> "KVCache":
+        """The cache with its first `length` positions alone.
+
+        It takes the room over: what is appended to one of the two is written into the other.
+        """
+        shorter = KVCache()
+        shorter.length = min(length, self.length)
+        shorter._key, shorter._value = self._key, self._value
+        return shorter
+
     @torch.no_grad()
     def select(self, rows: Int[Tensor, "N"]) -> "KVCache":
         """The cache of these rows of the batch: some dropped, some repeated, in this order.
@@ -102,3 +112,7 @@ class LayerCache:
             self.self_attention.select(rows),
             cross if cross is None or memory_rows is None else cross.select(memory_rows),
         )
+
+    def cut(self, length: int) -> "LayerCache":
+        """The first `length` positions of its own past alone."""
+        return LayerCache(self.self_attention.cut(length), self.cross_attention)

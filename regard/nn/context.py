@@ -44,20 +44,43 @@ class Context:
             lengths = torch.full((B,), L, device=prompt.device)
         return cls(caches, lengths, padding_mask(lengths, L)[:, 0, 0], prompt)
 
-    @property
-    def positions(self) -> Int[Tensor, "B 1"]:
-        """Where the next token of each row stands."""
-        return self.lengths[:, None]
+    def positions(
+        self, count: int = 1, lengths: Int[Tensor, "B"] | None = None
+    ) -> Int[Tensor, "B L"]:
+        """Where the next `count` tokens of each row stand; lengths: as in `grown`."""
+        if count == 1 and lengths is None:
+            return self.lengths[:, None]
+        places = torch.arange(count, device=self.lengths.device)[None]
+        if lengths is not None:  # padding stands with the token before it, where a position is
+            places = places.minimum(lengths[:, None] - 1)
+        return (self.lengths[:, None] + places).clamp(min=0)
 
-    def grown(self, tokens: Int[Tensor, "B"]) -> "Context":
-        """With one more slot, for the next token of every row; its `mask` is what that sees."""
-        one = torch.ones_like(tokens[:, None], dtype=torch.bool)
+    def grown(
+        self, tokens: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None
+    ) -> "Context":
+        """With slots for the next tokens of every row; its `mask` is what they see.
+
+        lengths: how many tokens of each row are real, the first ones; None: all.
+        """
+        if lengths is None:
+            new, count = torch.ones_like(tokens, dtype=torch.bool), self.lengths + tokens.size(1)
+        else:
+            new, count = padding_mask(lengths, tokens.size(1))[:, 0, 0], self.lengths + lengths
         return Context(
             self.caches,
-            self.lengths + 1,
-            torch.cat([self.real, one], dim=1),
-            torch.cat([self.tokens, tokens[:, None]], dim=1),
+            count,
+            torch.cat([self.real, new], dim=1),
+            torch.cat([self.tokens, tokens], dim=1),
         )
+
+    def back(self, counts: Int[Tensor, "B"]) -> "Context":
+        """Without the last counts[b] tokens of row b; this one is not to be used any more."""
+        lengths = self.lengths - counts
+        real = self.real & (self.real.cumsum(dim=1) <= lengths[:, None])
+        used = real.any(dim=0).nonzero()
+        slots = int(used[-1]) + 1 if len(used) else 0
+        caches = [cache.cut(slots) for cache in self.caches]
+        return Context(caches, lengths, real[:, :slots], self.tokens[:, :slots])
 
     @property
     def slots(self) -> int:

@@ -1,8 +1,9 @@
 """Generating outputs for many lines: those of like length together, the answers in order."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,17 @@ from torch import Tensor
 from regard.config import Decode
 from regard.data.batches import FEWEST_ROWS, pad
 from regard.data.examples import Ids
-from regard.decoding import Hypothesis, Stepper, collect, search
+from regard.decoding import (
+    Constraint,
+    Hypothesis,
+    Step,
+    Stepper,
+    TokenProbabilities,
+    collect,
+    make_rules,
+    search,
+    stop_at,
+)
 from regard.system.engine import Engine
 from regard.system.memory import naming_the_batch
 from regard.system.threads import side_by_side
@@ -66,61 +77,114 @@ def _lengths(rows: Sequence[Ids], device: torch.device) -> Int[Tensor, "B"]:
     return torch.tensor([len(row) for row in rows], device=device)
 
 
-def generate(
-    model: Stepper,
-    sources: Sequence[Ids],
-    begin: Begin,
-    decode: Decode,
-    engine: Engine,
-    *,
-    end: int,
-    never: Sequence[int],
-    prefixes: Sequence[Ids] | None = None,
-    numbers: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
-    """The n_best hypotheses of each source or prompt.
+@dataclass(frozen=True)
+class Generator:
+    """A model with all that a search needs besides its sources or prompts."""
 
-    begin: how some of them become the beginning of a search. end, never: as in `search`.
-    prefixes: what each output begins with. numbers: the line number of each source; what is sampled
-    for a line depends on it, and not on the lines in the same batch.
-    """
-    numbers = range(len(sources)) if numbers is None else numbers
+    stepper: Stepper
+    begin: Begin
+    """How some sources become the beginning of a search."""
+    decode: Decode
+    engine: Engine
+    _: KW_ONLY
+    end: int
+    never: Sequence[int]
+    """Tokens that are not generated, as in `search`."""
+    continues: bool = False
+    """Whether sources are prompts, which penalties and n-grams count as well."""
+    constraint: Constraint | None = None
+    """What all outputs must match."""
+    stop: Sequence[str] = ()
+    """An output ends where its text contains one of these."""
+    text: Callable[[list[int]], str] = str
+    """How the tokens of an output become text, where there are strings to stop at."""
+    alternatives: int = 0
+    """Keep the probability of each token, and so many of the most probable ones; 0: neither."""
+
+    def steps(
+        self,
+        sources: Sequence[Ids],
+        *,
+        numbers: Sequence[int],
+        prefixes: Sequence[Ids] | None = None,
+    ) -> Iterator[Step]:
+        """The search over some sources, all in one batch.
+
+        numbers: the line number of each source; what is sampled for a line depends on it, and not
+        on the lines in the same batch. prefixes: what each output begins with.
+        """
+        state, first = self.begin(sources)
+        rules = make_rules(
+            self.decode,
+            end=self.end,
+            lengths=_lengths(sources, self.engine.device),
+            prompts=sources if self.continues else None,
+            prefixes=prefixes,
+            constraint=self.constraint,
+        )
+        steps = search(
+            self.stepper,
+            state,
+            first,
+            self.decode,
+            end=self.end,
+            never=self.never,
+            rules=rules,
+            seeds=[(self.decode.seed << 32) + number for number in numbers],
+        )
+        return stop_at(steps, self.stop, self.text) if self.stop else steps
+
+    def hypotheses(
+        self,
+        sources: Sequence[Ids],
+        *,
+        numbers: Sequence[int] | None = None,
+        prefixes: Sequence[Ids] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The n_best hypotheses of each source; those of like length are searched together."""
+        numbers = range(len(sources)) if numbers is None else numbers
+
+        @torch.inference_mode()
+        def of_rows(rows: list[int]) -> list[list[Hypothesis]]:
+            lines = [sources[row] for row in rows]
+            longest = 1 + max(len(line) for line in lines)
+            place = f"{len(rows)} lines of up to {longest} tokens at a time"
+            with self.engine.autocast(), naming_the_batch(place, remedy=REMEDY):
+                steps = self.steps(
+                    lines,
+                    numbers=[numbers[row] for row in rows],
+                    prefixes=None if prefixes is None else [prefixes[row] for row in rows],
+                )
+                return self._collected(steps)
+
+        batches, threads = _batches(sources, self.engine)
+        outputs: list[list[Hypothesis]] = [[] for _ in sources]
+        on_batch = listener.get()
+        with side_by_side(min(threads, len(batches))) as mapped:
+            for rows, of_batch in zip(batches, mapped(of_rows, batches), strict=True):
+                for row, hypotheses in zip(rows, of_batch, strict=True):
+                    outputs[row] = hypotheses
+                if on_batch is not None:
+                    on_batch(len(rows), len(sources))
+        return outputs
+
+    def _collected(self, steps: Iterator[Step]) -> list[list[Hypothesis]]:
+        if not self.alternatives:
+            return collect(steps, n_best=self.decode.n_best)
+        probabilities = TokenProbabilities(self.alternatives)
+        hypotheses = collect(probabilities.watch(steps), n_best=self.decode.n_best)
+        return probabilities.added_to(hypotheses)
+
+
+def _batches(sources: Sequence[Ids], engine: Engine) -> tuple[list[list[int]], int]:
+    """The numbers of the sources of each batch, and how many batches to compute at a time."""
     order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-
-    @torch.inference_mode()
-    def of_rows(rows: list[int]) -> list[list[Hypothesis]]:
-        lines = [sources[row] for row in rows]
-        longest = 1 + max(len(line) for line in lines)
-        place = f"{len(rows)} lines of up to {longest} tokens at a time"
-        with engine.autocast(), naming_the_batch(place, remedy=REMEDY):
-            state, first = begin(lines)
-            steps = search(
-                model,
-                state,
-                first,
-                decode,
-                end=end,
-                never=never,
-                lengths=_lengths(lines, engine.device),
-                prefixes=None if prefixes is None else [prefixes[row] for row in rows],
-                seeds=[(decode.seed << 32) + numbers[row] for row in rows],
-            )
-            return collect(steps, n_best=decode.n_best)
-
     threads = min(torch.get_num_threads(), MAX_THREADS) if engine.device.type == "cpu" else 1
     shares = max(1, min(threads, len(order) // FEWEST_ROWS))
     size = min(MAX_ROWS, max(1, math.ceil(len(order) / shares)))
     batches = [order[start : start + size] for start in range(0, len(order), size)]
     batches.reverse()  # the longest first, so that no thread is left alone with them at the end
-    outputs: list[list[Hypothesis]] = [[] for _ in sources]
-    on_batch = listener.get()
-    with side_by_side(min(threads, len(batches))) as mapped:
-        for rows, of_batch in zip(batches, mapped(of_rows, batches), strict=True):
-            for row, hypotheses in zip(rows, of_batch, strict=True):
-                outputs[row] = hypotheses
-            if on_batch is not None:
-                on_batch(len(rows), len(sources))
-    return outputs
+    return batches, threads
 
 
 def count_generated(outputs: Sequence[Sequence[Hypothesis]]) -> Counts:

@@ -17,15 +17,17 @@ from regard.data.splits import SPLITS, Pair, Split
 from regard.data.text import TextBatch, TextStream
 from regard.data.text_source import IN_FOLDERS, TextSource
 from regard.data.tokenizer import Tokenizer
+from regard.decoding import Hypothesis, before_stop, stepper_for
 from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.generating import after_prompt, count_generated, generate
+from regard.tasks.generating import Generator, after_prompt, count_generated
+from regard.tasks.output_text import OutputText, constraint_of
 from regard.tasks.prediction import GeneratedText, Prediction
-from regard.tasks.request import Answer, Request, read_lines
+from regard.tasks.request import Answer, ReadLines, Request, read_lines
 from regard.tasks.split_data import data_warnings
 from regard.tasks.split_text import SplitText, read_split
 from regard.tasks.task import Task, VerifyInputs
@@ -61,6 +63,8 @@ class LanguageModelling(Task):
     """
 
     FILES = ("tokenizer.json", "chat_template.jinja")
+    continues = True
+    request_options = ("stop", "choice", "regex", "draft")
 
     sources: Sources
 
@@ -238,33 +242,60 @@ class LanguageModelling(Task):
         A prompt that is longer than the context is refused, or its last tokens alone are read. An
         output may be longer: see `GPT.step`.
         """
-        refusal = super().refusal if request.decode.cut_prompt else self.refusal
-        read = read_lines(request, self.tokenizer, refusal)
-        prompts = [ids[int(max(0, len(ids) - self.longest_prompt)) :] for ids in read.ids.values()]
-        generated = generate(
-            model,
-            prompts,
-            after_prompt(
-                model,
-                engine.device,
-                begun=self.tokenizer.begun,
-                padding=self.tokenizer.special.filler,
-            ),
-            request.decode,
-            engine,
-            end=self.tokenizer.end,
-            never=self.tokenizer.never_generated,
-            numbers=[request.first + number for number in read.ids],
-        )
+        read = self._read_prompts(request)
+        prompts = [self._last_tokens(ids) for ids in read.ids.values()]
+        numbers = [request.first + number for number in read.ids]
+        generator, text = self.generator(model, request, engine)
+        generated = generator.hypotheses(prompts, numbers=numbers)
         predictions: list[Prediction] = [Continuation(line) for line in request.lines]
         for (number, prompt), hypotheses in zip(read.ids.items(), generated, strict=True):
             predictions[number] = Continuation(
                 request.lines[number],
-                [self.tokenizer.decode([*prompt, *output.tokens]) for output in hypotheses],
+                [self._continued(prompt, output, request, text) for output in hypotheses],
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
+                tokens=text.tokens_of(hypotheses) if request.alternatives else None,
             )
         return Answer(predictions, read.counts + count_generated(generated), read.refusals)
+
+    def _read_prompts(self, request: Request) -> ReadLines:
+        refusal = super().refusal if request.decode.cut_prompt else self.refusal
+        return read_lines(request, self.tokenizer, refusal)
+
+    def _last_tokens(self, prompt: Ids) -> Ids:
+        """As many tokens of a prompt as can be read."""
+        return prompt[int(max(0, len(prompt) - self.longest_prompt)) :]
+
+    def _continued(
+        self, prompt: Ids, output: Hypothesis, request: Request, text: OutputText
+    ) -> str:
+        """A prompt and its continuation, up to a stop string."""
+        if not request.stop:
+            return self.tokenizer.decode([*prompt, *output.tokens])
+        return self.tokenizer.decode(prompt) + before_stop(text(output.tokens), request.stop)
+
+    def generator(
+        self, model: LanguageModel, request: Request, engine: Engine
+    ) -> tuple[Generator, OutputText]:
+        tokenizer, text = self.tokenizer, OutputText(self.tokenizer, continues=True)
+        stepper = stepper_for(model, request.decode, request.draft)
+        begun, padding = tokenizer.begun, tokenizer.special.filler
+        return Generator(
+            stepper,
+            after_prompt(stepper, engine.device, begun=begun, padding=padding),
+            request.decode,
+            engine,
+            end=tokenizer.end,
+            never=tokenizer.never_generated,
+            continues=True,
+            constraint=constraint_of(tokenizer, request.regex, tuple(request.choices)),
+            stop=request.stop,
+            text=text,
+            alternatives=request.alternatives,
+        ), text
+
+    def prompts(self, request: Request) -> list[Ids]:
+        return [self._last_tokens(ids) for ids in self._read_prompts(request).ids.values()]
 
     @property
     def longest_prompt(self) -> int | float:

@@ -1,9 +1,14 @@
 """Prediction: what became of one line; every task has its own kind."""
 
+import math
 import re
+import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+TINY = sys.float_info.min
+"""In place of a probability of 0, which has no logarithm."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,15 @@ class Prediction(ABC):
 
 
 @dataclass(frozen=True)
+class Token:
+    """One token of an output, with its probability and the most probable ones in its place."""
+
+    text: str
+    probability: float
+    alternatives: list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
 class GeneratedText(Prediction):
     """Outputs that were generated token by token."""
 
@@ -49,6 +63,22 @@ class GeneratedText(Prediction):
     """What the outputs are ranked by: log-probabilities, in a beam over the length penalty."""
     finished: list[bool] = field(default_factory=list)
     """Whether each output ended by itself, and not at max_new_tokens."""
+    tokens: list[list[Token]] | None = field(default=None, kw_only=True)
+    """The tokens of each output, `</s>` included; None where they were not requested."""
 
     def details(self) -> dict[str, Any]:
-        return {"scores": self.scores, "finished": self.finished}
+        details: dict[str, Any] = {"scores": self.scores, "finished": self.finished}
+        if self.tokens is None:
+            return details
+        return details | {
+            "log_probabilities": self.log_probabilities,
+            "tokens": [[asdict(token) for token in tokens] for tokens in self.tokens],
+        }
+
+    @property
+    def log_probabilities(self) -> list[float]:
+        """Σ log p of the tokens of each output, by the model alone."""
+        return [
+            sum(math.log(max(token.probability, TINY)) for token in tokens)
+            for tokens in self.tokens or ()
+        ]

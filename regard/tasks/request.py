@@ -8,6 +8,7 @@ from regard.config import Decode
 from regard.data.examples import Ids
 from regard.data.lines import why_unreadable
 from regard.data.tokenizer import Tokenizer
+from regard.decoding import Stepper
 from regard.system.errors import UserError
 from regard.tasks.prediction import Prediction
 
@@ -25,6 +26,16 @@ class Request:
     """How many lines of the same input went before these."""
     prefix: str = ""
     """What every output begins with."""
+    stop: Sequence[str] = ()
+    """An output ends where its text contains one of these, and without it."""
+    choices: Sequence[str] = ()
+    """The only outputs there may be; none: any."""
+    regex: str = ""
+    """A regular expression that outputs must match; empty: any output."""
+    draft: Stepper | None = None
+    """A smaller model that guesses tokens ahead, with the same vocabulary."""
+    alternatives: int = 0
+    """Of each token, keep its probability and this many of the most probable ones; 0: neither."""
     aligned: bool = False
     """Whether to say which words of the source each word of the output comes from."""
     on_bad_line: Literal["error", "skip"] = "error"
@@ -33,11 +44,27 @@ class Request:
     def __post_init__(self) -> None:
         if isinstance(self.lines, str):
             raise TypeError("predict takes a list of lines, not one string")
+        for name in ("stop", "choices"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} takes a list of texts, not one string")
+        if "" in self.stop:
+            raise UserError("stop: an empty text would end every output before its first token.")
+        if self.prefix and (self.regex or self.choices):
+            raise UserError(
+                "prefix says how an output begins, regex and choice what all of it is: give one."
+            )
 
     @property
     def special_options(self) -> list[str]:
         """The options given here that not every task takes, by the names that users know."""
-        given = {"prefix": bool(self.prefix), "align": self.aligned}
+        given = {
+            "prefix": bool(self.prefix),
+            "align": self.aligned,
+            "stop": bool(self.stop),
+            "choice": bool(self.choices),
+            "regex": bool(self.regex),
+            "draft": self.draft is not None,
+        }
         return [option for option, is_given in given.items() if is_given]
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from regard.data.lines import why_unreadable
 from regard.data.source import Source
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
+from regard.decoding import stream_texts
 from regard.nn import Trace
 from regard.nn.randomness import seeded
 from regard.system.engine import Engine
@@ -23,7 +24,9 @@ from regard.system.errors import UserError
 from regard.system.memory import require_memory
 from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.request import Answer, Request, unknown_refusal
+from regard.tasks.generating import Generator
+from regard.tasks.output_text import OutputText
+from regard.tasks.request import Answer, Request, read_lines, unknown_refusal
 from regard.training.gradients import Carried
 from regard.training.loop import Batches
 from regard.training.loss import Sums
@@ -61,6 +64,8 @@ class Task(ABC):
 
     generates = True
     """Whether outputs are generated token by token, so that decoding has options."""
+    continues = False
+    """Whether outputs go on from the lines that they are generated for."""
     request_options: tuple[str, ...] = ()
     """Which options of a request it takes, of those that not every task takes."""
     scores_outputs = False
@@ -198,6 +203,26 @@ class Task(ABC):
     @abstractmethod
     def predict(self, model: Any, request: Request, *, engine: Engine) -> Answer:
         """One prediction per line, in order; every line is read before the first is predicted."""
+
+    def prompts(self, request: Request) -> list[Ids]:
+        """The token ids that outputs are generated for, of lines that can be read."""
+        return list(read_lines(request, self.tokenizer, self.refusal).ids.values())
+
+    def generator(
+        self, model: Any, request: Request, engine: Engine
+    ) -> tuple[Generator, OutputText]:
+        """What generates the outputs of a request, and how these become text."""
+        raise UserError(f"task={self.config.task} does not generate text.")
+
+    def stream(self, model: Any, request: Request, *, engine: Engine) -> Iterator[str]:
+        """The output for a request of one line, piece by piece, as it is generated.
+
+        A language model goes on from the line, which is not among the pieces.
+        """
+        generator, text = self.generator(model, request, engine)
+        steps = generator.steps(self.prompts(request), numbers=[request.first])
+        for _, piece in stream_texts(steps, text, stop=request.stop):
+            yield piece
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         """Why the model cannot read a line with these token ids; None if it can.

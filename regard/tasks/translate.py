@@ -13,7 +13,7 @@ from regard.data.examples import Ids
 from regard.data.rows import Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Ensemble, Stepper
+from regard.decoding import Ensemble, Stepper, before_stop
 from regard.metrics.output import Output
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
@@ -22,8 +22,9 @@ from regard.system.engine import Engine
 from regard.system.ranks import World
 from regard.tasks.alignment import WordAlignment
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.generating import count_generated
+from regard.tasks.generating import Generator, count_generated
 from regard.tasks.output_metrics import measure, needed, signatures_of
+from regard.tasks.output_text import OutputText
 from regard.tasks.pair_task import PairTask, Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Counts, Request, count_read, read_lines
@@ -38,7 +39,7 @@ class Translate(PairTask):
     """Pairs of texts, an encoder-decoder, cross-entropy on the target, metrics of its outputs."""
 
     FILES = ("tokenizer.json", "target_tokenizer.json")
-    request_options = ("prefix", "align")
+    request_options = ("prefix", "align", "stop", "choice", "regex")
     scores_outputs = True
     can_ensemble = True
 
@@ -234,13 +235,11 @@ class Translate(PairTask):
         """The n_best outputs for each line; an empty line has none."""
         read = read_lines(request, self.tokenizer, self.refusal)
         ids = {number: row for number, row in read.ids.items() if request.lines[number].split()}
-        sources, decode, translator = list(ids.values()), request.decode, self._translator
-        prefix = translator.prefix(request.prefix, decode) if request.prefix else None
-        generated = translator.generate(
-            model,
+        sources, translator = list(ids.values()), self._translator
+        prefix = translator.prefix(request.prefix, request.decode) if request.prefix else None
+        generator, text = self.generator(model, request, engine)
+        generated = generator.hypotheses(
             sources,
-            decode,
-            engine,
             prefixes=None if prefix is None else [prefix] * len(ids),
             numbers=[request.first + number for number in ids],
         )
@@ -254,13 +253,19 @@ class Translate(PairTask):
         for number, hypotheses, alignment in zip(ids, generated, alignments, strict=True):
             predictions[number] = Translation(
                 request.lines[number],
-                [self.target_tokenizer.decode(output.tokens) for output in hypotheses],
+                [before_stop(text(output.tokens), request.stop) for output in hypotheses],
                 [output.score for output in hypotheses],
                 [output.finished for output in hypotheses],
-                alignment,
+                tokens=text.tokens_of(hypotheses) if request.alternatives else None,
+                alignment=alignment,
             )
         counts = count_read(sources, self.tokenizer) + count_generated(generated)
         return Answer(predictions, counts, read.refusals)
+
+    def generator(
+        self, model: Stepper, request: Request, engine: Engine
+    ) -> tuple[Generator, OutputText]:
+        return self._translator.generator(model, request, engine)
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         most = self.config.data.max_length

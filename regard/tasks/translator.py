@@ -11,13 +11,14 @@ from regard.config import Decode
 from regard.data.examples import Ids
 from regard.data.lines import why_unreadable
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Ensemble, Hypothesis, Stepper
+from regard.decoding import Ensemble, Hypothesis, Stepper, stepper_for
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks.alignment import WordAlignment, align_all, words_or_characters
-from regard.tasks.generating import after_source, generate
+from regard.tasks.generating import Generator, after_source
+from regard.tasks.output_text import OutputText, constraint_of
 from regard.tasks.prediction import GeneratedText
-from regard.tasks.request import unknown_refusal
+from regard.tasks.request import Request, unknown_refusal
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ class Translation(GeneratedText):
         return [*self.outputs, pairs]  # in Pharaoh's format, as the field prints it
 
     def details(self) -> dict[str, Any]:
+        scores = {"scores": self.scores}
         alignment = {} if self.alignment is None else {"alignment": self.alignment}
-        return {"scores": self.scores, **alignment, "finished": self.finished}
+        return scores | alignment | super().details()
 
 
 @dataclass(frozen=True)
@@ -51,35 +53,37 @@ class Translator:
     longest: int | float
     """How many tokens the model can generate at most."""
 
-    def generate(
-        self,
-        model: Stepper,
-        sources: Sequence[Ids],
-        decode: Decode,
-        engine: Engine,
-        *,
-        prefixes: Sequence[Ids] | None = None,
-        numbers: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source; lines of like length are decoded together."""
+    def generator(
+        self, model: Stepper, request: Request, engine: Engine
+    ) -> tuple[Generator, OutputText]:
+        """What generates the outputs of a request, and their text."""
+        decode = request.decode
         if decode.max_new_tokens > self.longest:
             raise UserError(
                 f"max_new_tokens={decode.max_new_tokens} is more than the {self.longest} "
                 f"positions that this model learned."
             )
         start, end = self.target.special.first, self.source.end
-        padding = self.source.special.filler
-        return generate(
-            model,
-            sources,
-            after_source(model, engine.device, start=start, end=end, padding=padding),
+        padding, text = self.source.special.filler, OutputText(self.target, continues=False)
+        stepper = stepper_for(model, decode)
+        return Generator(
+            stepper,
+            after_source(stepper, engine.device, start=start, end=end, padding=padding),
             decode,
             engine,
             end=self.target.end,
             never=self.target.never_generated,
-            prefixes=prefixes,
-            numbers=numbers,
-        )
+            constraint=constraint_of(self.target, request.regex, tuple(request.choices)),
+            stop=request.stop,
+            text=text,
+            alternatives=request.alternatives,
+        ), text
+
+    def generate(
+        self, model: Stepper, sources: Sequence[Ids], decode: Decode, engine: Engine
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source; lines of like length are decoded together."""
+        return self.generator(model, Request([], decode), engine)[0].hypotheses(sources)
 
     def prefix(self, text: str, decode: Decode) -> Ids:
         """The tokens that every output begins with."""

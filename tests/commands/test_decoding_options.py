@@ -1,9 +1,11 @@
 """Decoding options of the commands are the keys of `decode`: names, types and help texts."""
 
+from typing import get_args
+
 import pytest
 
 from regard.config import Decode
-from regard.config.strategy import SAMPLING, implied_strategy
+from regard.config.strategy import SAMPLING, TITLES, USED_BY, implied_strategy
 from regard.system.errors import UserError
 
 
@@ -25,7 +27,7 @@ def test_every_key_of_decode_is_an_option_of_predict_with_its_description(call) 
 def test_evaluate_offers_what_changes_one_output_per_line(call) -> None:
     words = call("evaluate", "--help").out.split()
     for key in Decode.model_fields:
-        assert (dashed(key) in words) == (key not in ("n_best", *SAMPLING))
+        assert (dashed(key) in words) == (key not in ("n_best", "best_of", *SAMPLING))
 
 
 @pytest.mark.parametrize(
@@ -36,10 +38,26 @@ def test_evaluate_offers_what_changes_one_output_per_line(call) -> None:
         ({"n_best": 2}, "sample", None),
         ({"top_p": 0.9, "n_best": 2}, "greedy", "sample"),
         ({"max_new_tokens": 3}, "beam", None),
+        ({"beam": 4, "beam_groups": 2}, "greedy", "diverse-beam"),
+        ({"best_of": 3, "top_p": 0.9}, "greedy", "best-of"),
+        ({"temperature": 0.7}, "beam-sample", None),
+        ({"speculate": 4, "top_p": 0.9}, "greedy", "sample"),
+        ({"contrast": 0.5}, "beam", "contrastive"),
     ],
 )
 def test_an_option_implies_the_strategy_that_it_belongs_to(changes, default, strategy) -> None:
     assert implied_strategy(changes, default).get("strategy") == strategy
+
+
+def test_every_key_belongs_to_strategies_that_there_are() -> None:
+    named = {name for strategies in USED_BY.values() for name in strategies}
+    assert named == {*TITLES} == {*get_args(Decode.model_fields["strategy"].annotation)}
+    assert {*USED_BY} <= {*Decode.model_fields}
+
+
+def test_a_strategy_that_uses_both_is_named() -> None:
+    with pytest.raises(UserError, match=r"top_p with sampling\. strategy=beam-sample uses both"):
+        implied_strategy({"n_best": 2, "beam": 2, "top_p": 0.5}, "greedy")
 
 
 def test_options_of_two_strategies_are_refused() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import Decode
-from regard.decoding import Rules, collect, search
+from regard.decoding import Rules, collect, make_rules, search
 from regard.decoding.rules import repeating
 from tests.decoding.table import END, START, Table, by_beam, greedily
 
@@ -18,14 +18,14 @@ STRATEGIES = ["greedy", "beam", "sample"]
 def generated(strategy: str, seeds: list[int], *, prefixes=None, **options) -> list[list[int]]:
     decode = Decode(strategy=strategy, beam=3, max_new_tokens=12, **options)
     table, source = Table(7), torch.tensor([[seed, 1, 1] for seed in seeds])
+    lengths = torch.full((len(seeds),), 3)
     steps = search(
         table,
         table.start(source),
         torch.full((len(seeds),), START),
         decode,
         end=END,
-        lengths=torch.full((len(seeds),), 3),
-        prefixes=prefixes,
+        rules=make_rules(decode, end=END, lengths=lengths, prefixes=prefixes),
     )
     return [one.tokens for hypotheses in collect(steps) for one in hypotheses]
 
@@ -89,7 +89,9 @@ def test_a_beam_under_rules_is_exhaustive_search_under_them(seed: int, limit: in
                 for i, token in enumerate([*tokens, END])
             )
             best.append((total, list(tokens)))
-    rules = Rules(END, torch.tensor([shortest]), torch.tensor([limit]), no_repeat_ngram=2)
+    rules = Rules(
+        END, shortest=torch.tensor([shortest]), longest=torch.tensor([limit]), no_repeat_ngram=2
+    )
     hypotheses = by_beam(
         table,
         torch.tensor([[seed]]),

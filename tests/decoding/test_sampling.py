@@ -13,7 +13,8 @@ from transformers import (
 
 from regard.config import Decode
 from regard.decoding import collect, search
-from regard.decoding.sampling import Sampler, min_p, temperature, top_k, top_p
+from regard.decoding.filters import min_p, temperature, top_k, top_p
+from regard.decoding.sampling import Sampler
 from tests.decoding.table import END, START, Table
 
 PAIRS = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import Decode
-from regard.decoding import Step, collect, search
+from regard.decoding import Step, collect, make_rules, search
 from regard.system.errors import UserError
 from tests.decoding.table import END, START, Table
 
@@ -17,6 +17,8 @@ STRATEGIES = {
     "greedy": Decode(max_new_tokens=7),
     "beam": Decode(strategy="beam", beam=3, n_best=3, max_new_tokens=7),
     "sample": Decode(strategy="sample", n_best=2, max_new_tokens=7),
+    "best-of": Decode(strategy="best-of", n_best=2, best_of=3, max_new_tokens=7),
+    "beam-sample": Decode(strategy="beam-sample", beam=3, n_best=3, max_new_tokens=7),
 }
 
 
@@ -132,7 +134,7 @@ def test_a_stream_is_made_as_it_is_read(strategy: str) -> None:
 
 def test_length_ratios_need_lengths() -> None:
     with pytest.raises(ValueError, match="length ratios need the lengths"):
-        stream([5], Decode(max_length_ratio=2))
+        make_rules(Decode(max_length_ratio=2), end=END)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -17,13 +17,17 @@ from tests.fuzz.workshop import FORMATS, TASKS, Workshop, prompts, train
 Case = Callable[[random.Random, Workshop, Path], str | None]
 """(random numbers of the seed, what there is, a folder of its own) -> what was wrong."""
 
-COMMANDS = ("predict", "evaluate", "verify", "export", "train", "recipes", "data", "chekc", "")
+COMMANDS = (
+    "predict", "evaluate", "generate", "verify", "export", "train", "recipes", "data", "chekc", "",
+)  # fmt: skip
 OPTIONS = (
     "--beam", "--n-best", "--max-new-tokens", "--temperature", "--top-k", "--top-p", "--min-p",
     "--strategy", "--seed", "--length-penalty", "--no-repeat-ngram", "--min-length-ratio", "--json",
     "--split", "--data", "--device", "--quantize", "--ensemble", "--on-bad-line", "--prefix", "-s",
     "--set", "--to", "--out", "--analysis", "--align", "--help", "-h", "--version", "--resume",
-    "--init", "--precision", "--keys", "--nope",
+    "--init", "--precision", "--keys", "--nope", "--prompt", "--file", "-n", "--stop", "--choice",
+    "--regex", "--draft", "--compare", "--save", "--speculate", "--contrast", "--beam-groups",
+    "--best-of", "--typical", "--eta", "--top-n-sigma", "--repetition-penalty", "--early-stopping",
 )  # fmt: skip
 
 
@@ -31,7 +35,7 @@ def options(random: random.Random, shop: Workshop, folder: Path) -> str | None:
     """Commands with options and values that do not go together."""
     name = random.choice(list(TASKS))
     shop.copy(folder, f"runs/{name}", f"data/{name}/pairs.tsv", f"data/{name}/text.txt")
-    command = random.choice(COMMANDS[:4] if random.random() < 0.8 else COMMANDS)
+    command = random.choice(COMMANDS[:5] if random.random() < 0.8 else COMMANDS)
     words = [command] if random.random() < 0.97 else []
     if random.random() < 0.9:
         words.append(f"runs/{name}")

@@ -99,3 +99,28 @@ def test_rows_of_a_context_can_be_selected_repeated_and_reordered() -> None:
         expected = model(torch.tensor([tokens]))[0, -1]
         torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
     assert state.lengths.tolist() == [2, 2, 4]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@torch.inference_mode()
+def test_a_state_that_was_cut_back_goes_on_as_if_it_had_never_been_further(name: str) -> None:
+    """Several tokens at once, different numbers of them per row, some of them taken back."""
+    model = random_decoder(**OPTIONS[name])
+    rows: list[list[int]] = [[4, 0, 5], [8], []]
+    state = model.start(torch.tensor([[4, 0, 5], [8, 1, 1], [1, 1, 1]]), torch.tensor([3, 1, 0]))
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(6):
+        counts = torch.randint(0, 4, (3,), generator=generator)
+        tokens = torch.randint(0, 12, (3, max(1, int(counts.max()))), generator=generator)
+        hidden, state = model.read(tokens, state, counts)
+        for row, count in enumerate(counts.tolist()):
+            rows[row] += tokens[row, :count].tolist()
+            if count:
+                alone = model(torch.tensor([rows[row]]))[0, -count:]
+                torch.testing.assert_close(
+                    model.output(hidden[row, :count]), alone, atol=1e-5, rtol=1e-5
+                )
+        back = torch.tensor([min(2, len(row)) for row in rows])
+        state = state.back(back)
+        rows = [row[: len(row) - min(2, len(row))] for row in rows]
+        assert state.lengths.tolist() == [len(row) for row in rows]
