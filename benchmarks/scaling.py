@@ -78,7 +78,8 @@ def make_loop(width: int, world: World, *, sharded: bool) -> Loop:
 def train(loop: Loop, updates: int) -> None:
     """So many updates on random blocks, the same on every rank."""
     ids = torch.randint(VOCAB, (ROWS, LENGTH + 1), generator=torch.Generator().manual_seed(1))
-    batch = BlockBatch(ids[:, :-1], ids[:, 1:], torch.full((ROWS,), LENGTH))
+    lengths = torch.full((ROWS,), LENGTH)
+    batch = BlockBatch(ids[:, :-1], ids[:, 1:], ROWS * LENGTH, lengths)
     for _ in range(updates):
         loop.update(loop.model, {"": batch})
 

@@ -1,16 +1,18 @@
 """A conversation with a language model, whose answers appear as they are generated."""
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from regard.config import Decode
 from regard.data.chat_template import ChatTemplate, Message
-from regard.decoding import search, stream_texts
+from regard.decoding import stream_texts
 from regard.runs.run import Run
 from regard.system.errors import UserError
-from regard.tasks import LanguageModelling
+from regard.tasks import LanguageModelling, Request
+from regard.tasks.generating import after_prompt
 
 LONGEST_ANSWER = 512
 """How many tokens an answer has at most, or half the context, where max_new_tokens is not given."""
@@ -64,20 +66,13 @@ class Conversation:
     @torch.inference_mode()
     def answer(self, text: str) -> Generator[str, None, None]:
         """The answer to one more message, piece by piece; what was read of it becomes a turn."""
-        task, model = self.run.task, self.run.model
-        ids = self.prompt(text)
-        device = self.run.engine.device
-        state = model.start(torch.tensor([ids[:-1]], device=device))
-        steps = search(
-            model,
-            state,
-            torch.tensor([ids[-1]], device=device),
-            self.decode,
-            end=task.tokenizer.end,
-            never=task.tokenizer.never_generated,
-            lengths=torch.tensor([len(ids)], device=device),
-            seeds=[(self.decode.seed << 32) + len(self.turns)],
+        task, engine, ids = self.run.task, self.run.engine, self.prompt(text)
+        generator, _ = task.generator(self.run.model, Request([], self.decode), engine)
+        special = task.tokenizer.special
+        whole = after_prompt(  # the template has put everything before the text that belongs there
+            generator.stepper, engine.device, begun=lambda prompt: prompt, padding=special.filler
         )
+        steps = replace(generator, begin=whole).steps([ids], numbers=[len(self.turns)])
         pieces: list[str] = []
         try:
             for _, piece in stream_texts(steps, task.tokenizer.decode):

@@ -80,10 +80,20 @@ class Translator:
         ), text
 
     def generate(
-        self, model: Stepper, sources: Sequence[Ids], decode: Decode, engine: Engine
+        self,
+        model: Stepper,
+        sources: Sequence[Ids],
+        decode: Decode,
+        engine: Engine,
+        *,
+        numbers: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source; lines of like length are decoded together."""
-        return self.generator(model, Request([], decode), engine)[0].hypotheses(sources)
+        """The hypotheses of each source; lines of like length are decoded together.
+
+        numbers: the line number of each source, if they are not all lines.
+        """
+        generator, _ = self.generator(model, Request([], decode), engine)
+        return generator.hypotheses(sources, numbers=numbers)
 
     def prefix(self, text: str, decode: Decode) -> Ids:
         """The tokens that every output begins with."""

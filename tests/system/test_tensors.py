@@ -124,6 +124,7 @@ def test_other_metadata_is_one_sentence(tmp_path: Path, metadata: str) -> None:
     with pytest.raises(UserError, match=r"x.safetensors (is damaged|was made by another Regard)"):
         read_tensors(tmp_path / "x.safetensors")
 
+
 def test_what_is_read_is_aligned_as_what_is_computed(tmp_path: Path) -> None:
     """Products are rounded by their alignment too, and a resumed run has the same bits."""
     tensors = {name: torch.randn(3, 5) for name in "abcde"}
