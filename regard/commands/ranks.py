@@ -39,7 +39,7 @@ def training_ranks(
     engine = launch.own_device(engine)
     launch.divide_threads()
     try:
-        with _ended_by_torchrun(), launch.joined(engine) as world:
+        with _ended_by_torchrun(launch), launch.joined(engine) as world:
             yield world, engine, world.from_first(world.writes and _resumes(launch, place, resume))
     except LostRankError:
         _say_what_is_lost(launch)
@@ -47,11 +47,14 @@ def training_ranks(
 
 
 @contextlib.contextmanager
-def _ended_by_torchrun() -> Iterator[None]:
+def _ended_by_torchrun(launch: Launch) -> Iterator[None]:
     """SIGTERM ends this process with a sentence; while it trains, after the present update.
 
     torchrun sends it to all others when one process has died.
     """
+    if launch.size == 1:
+        yield
+        return
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise LostRankError("torchrun has ended this process")
