@@ -1,5 +1,6 @@
 """Named tensors in safetensors files, each with the hash of what it holds."""
 
+import ctypes
 import errno
 import hashlib
 import json
@@ -7,7 +8,6 @@ import os
 import re
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from regard.system.errors import UserError
 from regard.system.files import saying_why_unreadable
 from regard.system.json_files import parse_json
 from regard.system.schema import SCHEMA, current_name
+from regard.system.shards import part_of
 
 Tensors = dict[str, Tensor]
 Metadata = dict[str, str | int]
@@ -92,8 +93,17 @@ def _content(tensors: Tensors, metadata: Metadata) -> str:
     for name, value in sorted(tensors.items()):
         form = f"{name} {value.dtype} {tuple(value.shape)} " if whole else name
         digest.update(form.encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes(value))
     return digest.hexdigest()
+
+
+def _bytes(value: Tensor) -> "ctypes.Array[ctypes.c_char]":
+    """The memory of a contiguous tensor on the CPU, without a copy.
+
+    Not by way of numpy: torch could no longer free memory that numpy has seen, as it does with the
+    weights that a sharded model has gathered for a while.
+    """
+    return (ctypes.c_char * value.nbytes).from_address(value.data_ptr())
 
 
 def weights(model: nn.Module) -> Tensors:
@@ -122,7 +132,7 @@ def read_weights(path: Path, model: nn.Module, *, metadata: dict[str, str]) -> N
             )
         if place.dtype != value.dtype:
             raise UserError(f"{path}: {name} has numbers of {value.dtype}, not of {place.dtype}.")
-        place.copy_(value)
+        place.copy_(part_of(value, place))
 
 
 def _check_metadata(path: Path, expected: dict[str, str], written: Metadata) -> None:

@@ -69,7 +69,7 @@ class Together(World):
 def on_two_ranks(work: Callable[[World], Result]) -> list[Result]:
     """What each of two ranks, in threads, comes to."""
     meeting, brought = threading.Barrier(2), {}
-    worlds = [Together(rank, 2, meeting, brought) for rank in range(2)]
+    worlds = [Together(rank, 2, meeting=meeting, brought=brought) for rank in range(2)]
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(work, worlds))
 
@@ -98,36 +98,41 @@ def test_two_ranks_make_the_update_of_one() -> None:
             torch.testing.assert_close(loop.model.state_dict()[name], weight)
 
 
-class Silent(World):
-    def add_up(self, tensors: Iterable[Tensor]) -> None: ...
+def test_only_rank_0_writes_files(tmp_path: Path) -> None:
+    def work(world: World) -> list[str]:
+        model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))
+        folder = tmp_path / str(world.rank)
+        folder.mkdir()
+        saved: list[str] = []
+        evaluate = Evaluate(
+            1,
+            "loss",
+            lambda: {"loss": 1.0},
+            Sums.means,
+            lambda: saved.append("best"),
+            folder / "metrics.jsonl",
+            snapshots=Snapshots(folder / "snapshots", 1, "last", {}),
+        )
+        loop = Loop(
+            model,
+            BatchStream(lambda epoch: InMemory(ROWS, ROWS), seed=0, batch_size=13),
+            WholeBatch(loss, world=world),
+            torch.optim.SGD(model.parameters()),
+            lambda step: 0.1,
+            2,
+            callbacks=[evaluate, SaveCheckpoints(folder / "checkpoints", 1, 1)],
+        )
+        loop.run()
+        assert loop.progress.best == [-1.0, -1.0]
+        return saved
 
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_only_rank_0_writes_files(tmp_path: Path, rank: int) -> None:
-    model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))
-    saved: list[str] = []
-    snapshots = Snapshots(tmp_path / "snapshots", 1, "last", {})
-    evaluate = Evaluate(
-        1,
-        "loss",
-        lambda: {"loss": 1.0},
-        Sums.means,
-        lambda: saved.append("best"),
-        tmp_path / "metrics.jsonl",
-        snapshots=snapshots,
-    )
-    loop = Loop(
-        model,
-        BatchStream(lambda epoch: InMemory(ROWS, ROWS), seed=0, batch_size=13),
-        WholeBatch(loss, world=Silent(rank, 2)),
-        torch.optim.SGD(model.parameters()),
-        lambda step: 0.1,
-        2,
-        callbacks=[evaluate, SaveCheckpoints(tmp_path / "checkpoints", 1, 1)],
-    )
-    loop.run()
-    assert loop.progress.best == [-1.0, -1.0]
-    assert bool(list(tmp_path.iterdir())) == (rank == 0) == bool(saved)
+    assert on_two_ranks(work) == [["best"], []]
+    assert {path.name for path in (tmp_path / "0").iterdir()} == {
+        "metrics.jsonl",
+        "snapshots",
+        "checkpoints",
+    }
+    assert not list((tmp_path / "1").iterdir())
 
 
 @pytest.mark.parametrize(
