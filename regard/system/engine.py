@@ -27,9 +27,13 @@ class Engine:
     device: torch.device = CPU
     precision: Precision = "fp32"
     compiled: bool = False
+    sharded: bool = False
+    """Whether the ranks divide weights, gradients and optimiser state among them (FSDP2)."""
 
     def __str__(self) -> str:
-        return f"{self.device.type}, {self.precision}{', compiled' if self.compiled else ''}"
+        options = {"compiled": self.compiled, "sharded": self.sharded}
+        chosen = [name for name, given in options.items() if given]
+        return ", ".join([self.device.type, self.precision, *chosen])
 
     @property
     def threads(self) -> int:
@@ -39,7 +43,7 @@ class Engine:
     @property
     def shares_out(self) -> bool:
         """Whether the shares of a batch can be computed side by side in threads."""
-        return self.device.type == "cpu" and not self.compiled
+        return self.device.type == "cpu" and not self.compiled and not self.sharded
 
     def autocast(self, *, cached: bool = True) -> AbstractContextManager[Any]:
         """Matrix products in bfloat16 if the precision is bf16; weights and sums stay float32.
@@ -61,7 +65,11 @@ class Engine:
 
 
 def make_engine(
-    *, device: str = "auto", precision: Precision = "fp32", compiled: bool = False
+    *,
+    device: str = "auto",
+    precision: Precision = "fp32",
+    compiled: bool = False,
+    sharded: bool = False,
 ) -> Engine:
     """An engine on this device, or one sentence on why there is none."""
     present = {
@@ -80,4 +88,6 @@ def make_engine(
         )
     if compiled and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++", "cl"))):
         raise UserError("--compile needs a C++ compiler, such as g++, and there is none here.")
-    return Engine(torch.device(device), precision, compiled)
+    if compiled and sharded:
+        raise UserError("--compile and --shard do not work together: leave one of them out.")
+    return Engine(torch.device(device), precision, compiled, sharded)

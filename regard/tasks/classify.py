@@ -23,6 +23,7 @@ from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.numbers import refuse_nan
+from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.labels import Labels
 from regard.tasks.pair_task import PairTask, Sources
@@ -190,12 +191,13 @@ class Classify(PairTask):
         engine: Engine,
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
+        world: World | None = None,
     ) -> Evaluation:
         """The loss of the texts of a split, without smoothing, and the share classed rightly.
 
         The class of every text is among it, unless only some metrics are asked for.
         """
-        total = self.sums_of(model, split, engine=engine)
+        total = self.sums_of(model, split, engine=engine, world=world or World())
         outputs = [] if metrics is not None else self._outputs(model, split, engine=engine)
         return Evaluation(
             total.tokens, self.means(total), outputs=outputs, warnings=self.warnings([split])

@@ -21,12 +21,13 @@ from regard.models import GPT, RecurrentLanguageModel
 from regard.models.build import language_model
 from regard.nn import Trace
 from regard.system.engine import Engine
+from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.generating import after_prompt, count_generated, generate
 from regard.tasks.prediction import GeneratedText, Prediction
 from regard.tasks.request import Answer, Request, read_lines, unknown_warning
 from regard.tasks.task import Task, VerifyInputs
-from regard.training.gradients import Carried
+from regard.training.gradients import Carried, sums_over_ranks
 from regard.training.loss import Sums, token_sums
 
 EVALUATED_CHUNK = 512
@@ -189,6 +190,7 @@ class LanguageModelling(Task):
         engine: Engine,
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
+        world: World | None = None,
     ) -> Evaluation:
         """The metrics of a split's tokens, each of them predicted once.
 
@@ -196,11 +198,12 @@ class LanguageModelling(Task):
         reads blocks of data.max_length tokens, each after the end of the last: a token's context
         is what stands before it in its block, and the last token of the block before.
         """
-        total, carried = Sums(), Carried()
+        total, carried, world = Sums(), Carried(), world or World()
         with torch.inference_mode(), engine.autocast():
-            for batch in self._to_evaluate(split):
+            for batch in _own_part(self._to_evaluate(split), world):
                 sums = self._sums(model, batch.to(engine.device), carried, smoothing=0.0)
                 total = total + sums
+        total = sums_over_ranks(total, world)
         measured = self.means(total)
         measured["ppl"] = math.exp(min(measured["loss"], 700.0))
         characters = sum(len(line) + 1 for line in self.text(split).lines)  # a line's end is one
@@ -274,6 +277,13 @@ class LanguageModelling(Task):
 
     def example(self, fits: Callable[[str], bool]) -> str | None:
         return self.first_to_show(self.text("test").lines, fits)
+
+
+def _own_part(batches: Iterator[Any], world: World) -> Iterator[Any]:
+    """The batches that this rank evaluates; where each goes on with the last, rank 0 reads all."""
+    for number, batch in enumerate(batches):
+        if world.rank == (0 if isinstance(batch, TextBatch) else number % world.size):
+            yield batch
 
 
 def _going_on(model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Tensor:

@@ -22,9 +22,11 @@ from regard.data.tally import Tally
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
+from regard.system.ranks import World
 from regard.tasks.check import SplitReport, check
 from regard.tasks.split_data import Encoded, SplitData, data_warnings
 from regard.tasks.task import Task
+from regard.training.gradients import sums_over_ranks
 from regard.training.loss import Sums
 
 EVALUATED_TOGETHER = 8192
@@ -247,17 +249,19 @@ class PairTask(Task):
     def sums(self, model: Callable[..., Any], batch: Any, *, smoothing: float) -> Sums:
         """The loss of a batch, and what else is counted in it."""
 
-    def sums_of(self, model: Callable[..., Any], split: Split, *, engine: Engine) -> Sums:
-        """The sums over all of a split, without smoothing."""
+    def sums_of(
+        self, model: Callable[..., Any], split: Split, *, engine: Engine, world: World
+    ) -> Sums:
+        """The sums over all of a split, without smoothing; each rank computes some batches."""
         total = Sums()
         with (
             torch.inference_mode(),
             engine.autocast(),
             naming_the_batch(f"a batch of data.{split}", remedy=EVALUATING),
         ):
-            for batch in self.batches_of(split).epoch(0):
+            for batch in world.share(self.batches_of(split).epoch(0)):
                 total = total + self.sums(model, batch.to(engine.device), smoothing=0.0)
-        return total
+        return sums_over_ranks(total, world)
 
     def batches_of(self, split: Split) -> BatchStream:
         """All of a split, to be evaluated: in batches no larger than those of training."""

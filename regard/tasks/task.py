@@ -21,6 +21,7 @@ from regard.nn.randomness import seeded
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import require_memory
+from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.request import Answer, Request, unknown_refusal
 from regard.training.gradients import Carried
@@ -185,11 +186,13 @@ class Task(ABC):
         engine: Engine,
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
+        world: World | None = None,
     ) -> Evaluation:
         """The metrics on a split.
 
         decode: how outputs are generated; as the configuration says if not given.
         metrics: those that are needed, others may be left out; None: all.
+        world: the processes that share the work, and all come to the same; None: this one alone.
         """
 
     @abstractmethod

@@ -19,13 +19,14 @@ from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
 from regard.nn import Trace
 from regard.system.engine import Engine
+from regard.system.ranks import World
 from regard.tasks.alignment import WordAlignment
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.generating import count_generated
 from regard.tasks.output_metrics import measure, needed, signatures_of
 from regard.tasks.pair_task import PairTask, Sources
 from regard.tasks.prediction import Prediction
-from regard.tasks.request import Answer, Request, count_read, read_lines
+from regard.tasks.request import Answer, Counts, Request, count_read, read_lines
 from regard.tasks.task import VerifyInputs
 from regard.tasks.translator import Translation, Translator
 from regard.training.gradients import Carried
@@ -168,15 +169,16 @@ class Translate(PairTask):
         engine: Engine,
         decode: Decode | None = None,
         metrics: Collection[str] | None = None,
+        world: World | None = None,
     ) -> Evaluation:
         """The metrics of a split: of its targets without smoothing, and of generated outputs.
 
         A source that stands there more than once is one example, but in translation, which is
         measured line by line.
         """
-        data = self.config.data
+        data, world = self.config.data, world or World()
         signatures = signatures_of(data)
-        measured = self.means(self.sums_of(model, split, engine=engine))
+        measured = self.means(self.sums_of(model, split, engine=engine, world=world))
         measured["ppl"] = math.exp(min(measured["loss"], 700.0))
         pairs = self.pairs(split)
         sources = list(dict.fromkeys(source for source, _ in pairs))
@@ -184,18 +186,40 @@ class Translate(PairTask):
         names, warnings = needed(data, metrics), self.warnings([split])
         if not names:
             return Evaluation(examples, measured, warnings=warnings, signatures=signatures)
-        ids = self.tokenizer.encode(sources)
-        generated = self._translator.generate(model, ids, decode or self.config.decode, engine)
-        texts = [self.target_tokenizer.decode(best.tokens) for best, *_ in generated]
+        texts, counts = self._generate(model, sources, decode, engine=engine, world=world)
         outputs = dict(zip(sources, texts, strict=True))
         measured |= measure(names, pairs, outputs, data=data, normal=self.target_tokenizer.normal)
         return Evaluation(
             examples,
             measured,
             outputs=[Output(*pair, outputs[pair[0]]) for pair in pairs],
-            warnings=[*warnings, *count_generated(generated).warnings()],
+            warnings=[*warnings, *counts.warnings()],
             signatures=signatures,
         )
+
+    def _generate(
+        self,
+        model: Stepper,
+        sources: Sequence[str],
+        decode: Decode | None,
+        *,
+        engine: Engine,
+        world: World,
+    ) -> tuple[list[str], Counts]:
+        """The best output for each source, and how many were cut; each rank generates some."""
+        numbers = list(world.share(range(len(sources))))
+        generated = self._translator.generate(
+            model,
+            self.tokenizer.encode([sources[number] for number in numbers]),
+            decode or self.config.decode,
+            engine,
+            numbers=numbers,
+        )
+        texts = [self.target_tokenizer.decode(best.tokens) for best, *_ in generated]
+        finished = [best.finished for best, *_ in generated]
+        of_all = world.join(list(zip(texts, finished, strict=True)))
+        cut = sum(not ended for _, ended in of_all)
+        return [text for text, _ in of_all], Counts(outputs=len(of_all), cut=cut)
 
     @property
     def _translator(self) -> Translator:

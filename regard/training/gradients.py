@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -91,8 +91,9 @@ class WholeBatch:
                     place = Place(step, order, name)
                     sums = sums + self._add_batch(model, own, carried, counts=counts, place=place)
         # Ranks may be threads, which wait for each other here: none may hold the generator.
-        _add_up_gradients(model, self.world)
-        return _over_ranks(sums, self.world)
+        if not self.engine.sharded:  # or they are added up as they are made
+            _add_up_gradients(model, self.world)
+        return sums_over_ranks(sums, self.world)
 
     def _add_batch(
         self,
@@ -237,15 +238,10 @@ def _add_up_gradients(model: nn.Module, world: World) -> None:
             weight.grad = None
 
 
-def _over_ranks(sums: Sums, world: World) -> Sums:
-    """The sums of all ranks together."""
-    numbers = torch.tensor(
-        [[part.loss, part.count, part.correct] for part in sums.values()], dtype=torch.float64
-    )
-    world.add_up([numbers])
-    return Sums(
-        {
-            name: Sum(loss, int(count), int(correct))
-            for name, (loss, count, correct) in zip(sums, numbers.tolist(), strict=True)
-        }
-    )
+def sums_over_ranks(sums: Sums, world: World) -> Sums:
+    """The sums of all ranks together, as plain numbers; a rank may have none."""
+    if world.size == 1:
+        return Sums() + sums
+    ranks = world.gather({name: asdict(part) for name, part in (Sums() + sums).items()})
+    parts = (Sums({name: Sum(**part) for name, part in own.items()}) for own in ranks)
+    return sum(parts, start=Sums())
