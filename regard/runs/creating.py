@@ -51,7 +51,13 @@ def _try_to_write(out: Path) -> None:
 def create(
     out: Path, config: Config, task: Task, *, loop: Loop, checkpoints: SaveCheckpoints
 ) -> None:
-    """Write configuration, tokenizers and a checkpoint of step 0: all of it or nothing."""
+    """Write configuration, tokenizers and a checkpoint of step 0: all of it or nothing.
+
+    Every rank must call it, for a checkpoint is of all of them; one writes.
+    """
+    tensors = checkpoints.gather(loop)
+    if not loop.world.writes:
+        return
     with saying_what_failed(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     with writing(out) as aside:
@@ -59,4 +65,4 @@ def create(
         for name, text in task.files.items():
             (aside / name).write_text(text, encoding="utf-8")
         (aside / "config.yaml").write_text(configuration.dump(config), encoding="utf-8")
-        replace(checkpoints, directory=aside / checkpoints.directory.name).save(loop)
+        replace(checkpoints, directory=aside / checkpoints.directory.name).write(tensors, loop)

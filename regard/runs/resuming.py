@@ -13,6 +13,7 @@ from regard.runs.directory import read_config, read_metrics
 from regard.runs.initial_weights import InitialWeights
 from regard.system.errors import UserError
 from regard.system.files import write_text
+from regard.system.shards import part_of
 from regard.training.callbacks import SaveCheckpoints
 from regard.training.checkpoint import Checkpoint, newest_checkpoint
 from regard.training.loop import Loop, Progress
@@ -105,17 +106,22 @@ def restore(resumed: Resumed, loop: Loop, checkpoints: SaveCheckpoints, say: Say
         saved,
         engine=now.engine,
         threads=now.threads,
+        processes=now.processes,
         held_out=now.held_out,
         config=now.config,
         recipe=saved.recipe or now.recipe,
     )
     device = loop.engine.device
-    loop.carried = {name: part.to(device) for name, part in beside.get("carried", {}).items()}
+    loop.carried = {
+        name: part[loop.world.rows].contiguous().to(device)
+        for name, part in beside.get("carried", {}).items()
+    }
     if checkpoints.average is not None:
         if "average" not in beside:
             raise UserError(f"{resumed.checkpoint.folder} has no moving average: set train.ema=0.")
         for name, part in beside["average"].items():
-            checkpoints.average.tensors[name].copy_(part)
+            place = checkpoints.average.tensors[name]
+            place.copy_(part_of(part, place))
     _warn_of_schedule(resumed, say)
 
 
@@ -123,12 +129,17 @@ def _say_what_changed(saved: Progress, now: Progress, config: Config, say: Say) 
     """Say what is not as it was when the checkpoint was saved, and which of both is used."""
     pairs = [(saved.engine, now.engine)] if saved.engine != now.engine else []
     if saved.threads and now.threads and saved.threads != now.threads:
-        pairs.append((_threads(saved.threads), _threads(now.threads)))
+        pairs.append((_counted(saved.threads, "thread"), _counted(now.threads, "thread")))
+    other_processes = saved.processes != now.processes
+    if other_processes:
+        pairs.append((_counted(saved.processes, "process"), _counted(now.processes, "process")))
     if pairs:
         before, present = (", ".join(side) for side in zip(*pairs, strict=True))
+        dropout = other_processes and _drops_out(config)
         say(
             f"Resumed with {present} where it was {before}: the weights will be the same up to "
-            f"rounding, not to the bit."
+            f"rounding, not to the bit"
+            f"{'; and dropout samples other numbers from here on' if dropout else ''}."
         )
     for split, fingerprint in now.held_out.items():
         if saved.held_out.get(split, fingerprint) != fingerprint:
@@ -146,8 +157,16 @@ def _say_what_changed(saved: Progress, now: Progress, config: Config, say: Say) 
             )
 
 
-def _threads(count: int) -> str:
-    return f"{count} thread{'s' if count > 1 else ''}"
+def _drops_out(config: Config) -> bool:
+    """Whether training samples: each process has random numbers of its own."""
+    model = config.model
+    rates = (model.dropout, model.attention_dropout, model.feed_forward_dropout)
+    return any(rates) or config.training.teacher_forcing < 1
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{plural if count > 1 else ''}"
 
 
 def _warn_of_schedule(resumed: Resumed, say: Say) -> None:

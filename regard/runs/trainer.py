@@ -14,6 +14,7 @@ from regard.runs.creating import create, refuse_to_overwrite
 from regard.runs.directory import open_task, read_config
 from regard.runs.initial_weights import InitialWeights
 from regard.runs.lock import locked
+from regard.runs.ranks import refuse_idle_ranks, refuse_unseen
 from regard.runs.resuming import Resumed, check_resumed, drop_metrics_after, restore
 from regard.runs.run import Run
 from regard.system.engine import Engine, make_engine
@@ -30,6 +31,7 @@ from regard.training.loop import Loop, Progress, Stop
 from regard.training.optimisers import make_optimiser
 from regard.training.progress import ShowProgress
 from regard.training.schedules import make_schedule
+from regard.training.sharding import shard
 
 
 def train(
@@ -51,6 +53,7 @@ def train(
     recipe: the keys of the recipe that the configuration was made from, so that a later change in
     it is noticed; None if it was made otherwise.
     world: the processes that train together; None: this one alone. Rank 0 alone writes and speaks.
+    All of them must see the run directory.
     say: is given the messages on the way, one sentence at a time.
     """
     out, engine, world = Path(out), engine or make_engine(), world or World()
@@ -71,11 +74,11 @@ def train(
         else:
             if world.writes:  # another rank may come here when rank 0 has created it already
                 refuse_to_overwrite(out)
-            config, task, initial = _new_task(config)
-        task.check_data()
+            config, task, initial = _new_task(config, world)
+        _check_data(task, world)
         for sentence in task.warnings():
             say(sentence)
-        model = task.build_model(copies=4 if engine.device.type == "cpu" else 1)
+        model = task.build_model(copies=_copies(engine, world))
         if initial is not None:
             initial.copy_to(model, task, say=say)
         model = model.to(engine.device)
@@ -83,14 +86,23 @@ def train(
         loop.progress.recipe = recipe
         checkpoints = _checkpoints(config, task, model, out)
         _describe(config, model, engine, say)
+        refuse_idle_ranks(loop)
         loop.probe()  # before anything is written
         run = Run(out, config, task, model, engine)
         if resumed is not None:
             _go_on(run, resumed, loop, checkpoints, say)
-        elif world.writes:
-            create(out, config, task, loop=loop, checkpoints=checkpoints)
-            held.enter_context(locked(out))
+        else:
+            _begin(run, loop, checkpoints, held)
         return _run_loop(run, loop, checkpoints, say), loop.stop
+
+
+def _begin(run: Run, loop: Loop, checkpoints: SaveCheckpoints, held: contextlib.ExitStack) -> None:
+    """Create the run directory, which rank 0 holds from then on and every rank can see."""
+    create(run.path, run.config, run.task, loop=loop, checkpoints=checkpoints)
+    if loop.world.writes:
+        held.enter_context(locked(run.path))
+    loop.world.wait()
+    refuse_unseen(run.path)
 
 
 def _go_on(
@@ -123,18 +135,48 @@ def _describe(config: Config, model: nn.Module, engine: Engine, say: Callable[[s
         say(groups)
     if config.training.shares > 1 and not engine.shares_out:
         say(
-            f"train.shares={config.training.shares} is for a CPU without --compile: batches "
-            f"stay whole here, and dropout samples other numbers than it would there."
+            f"train.shares={config.training.shares} is for a CPU without --compile or --shard: "
+            f"batches stay whole here, and dropout samples other numbers than it would there."
         )
 
 
-def _new_task(config: Config) -> tuple[Config, Task, InitialWeights | None]:
-    """The task of a new run, with tokenizers of its own or of the run whose weights it takes."""
-    if not config.init:
-        return config, TASKS[config.task].learn(config), None
-    initial = InitialWeights.read(config.init)
-    config, task = initial.make_task(config)
+def _new_task(config: Config, world: World) -> tuple[Config, Task, InitialWeights | None]:
+    """The task of a new run, with tokenizers of its own or of the run whose weights it takes.
+
+    Rank 0 learns the tokenizers, and the others get its own: learned twice, they might differ.
+    """
+    initial = InitialWeights.read(config.init) if config.init else None
+    task = None
+    if world.writes:
+        if initial is None:
+            task = TASKS[config.task].learn(config)
+        else:
+            config, task = initial.make_task(config)
+    shared = world.from_first(None if task is None else [config.model_dump(), task.files])
+    if task is None:
+        config = configuration.validate(shared[0], where="rank 0")
+        task = TASKS[config.task].open(config, shared[1])
     return config, task, initial
+
+
+def _copies(engine: Engine, world: World) -> int:
+    """How many numbers this machine's memory must hold per weight, for all of its processes.
+
+    In training 4: the weight, its gradient and two averages. Ranks that shard have those once
+    together, but each builds the whole model first.
+    """
+    if engine.device.type != "cpu":
+        return 1
+    return max(4, world.on_this_machine) if engine.sharded else 4 * world.on_this_machine
+
+
+def _check_data(task: Task, world: World) -> None:
+    """Read all data once: rank 0 first, which makes the files that the others then map."""
+    if world.writes:
+        task.check_data()
+    world.wait()
+    if not world.writes:
+        task.check_data()
 
 
 def _checkpoints(config: Config, task: Task, model: nn.Module, out: Path) -> SaveCheckpoints:
@@ -154,6 +196,8 @@ def _loop(
     """The loop that the configuration asks for, at its first step."""
     settings = config.training
     freeze(model, settings.frozen)
+    if engine.sharded:
+        shard(model, engine.device)
     steps = settings.steps or task.steps(
         epochs=settings.epochs or 1, accumulate=settings.accumulate
     )
@@ -189,6 +233,7 @@ def _loop(
             data=task.fingerprint,
             engine=str(engine),
             threads=engine.threads,
+            processes=1 if world is None else world.size,
             held_out=task.held_out_fingerprints,
             config=config.model_dump(),
         ),
@@ -203,7 +248,7 @@ def _run_loop(
 
     def scores() -> dict[str, float]:
         return run.task.evaluate(
-            run.model, "valid", engine=run.engine, metrics=[settings.metric]
+            run.model, "valid", engine=run.engine, metrics=[settings.metric], world=loop.world
         ).metrics
 
     snapshots = Snapshots(
@@ -238,9 +283,12 @@ def _run_loop(
         loop.world.wait()  # till rank 0 has written the last snapshot
         if loop.stop is None or loop.stop.signal is None:
             evaluate.average_at_the_end(loop)
-    if loop.world.writes:
-        best.save_if_none(loop, say)
+    with loop.whole_model():
+        if loop.world.writes:
+            best.save_if_none(loop, say)
     loop.world.wait()  # till rank 0 has written the best weights
+    if run.engine.sharded:  # each rank can use a whole model by itself
+        run.model = run.task.build_model().to(run.engine.device)
     read_weights(best.path, run.model, metadata=run.task.identity)
     run.model.eval()
     return run

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.system.files import saying_what_failed, writing
+from regard.system.shards import part_of
 from regard.system.tensors import read_tensors, weights, write_tensors
 from regard.training.loop import Loop
 
@@ -46,7 +47,7 @@ class MovingAverage:
 def set_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Copy these tensors, by name, into the weights of a model."""
     for name, value in weights(model).items():
-        value.copy_(tensors[name])
+        value.copy_(part_of(tensors[name], value))
 
 
 @dataclass

@@ -14,10 +14,13 @@ from typing import Any
 from regard.config import METRICS
 from regard.system.errors import UserError
 from regard.system.files import append_line
+from regard.system.shards import gathered
+from regard.system.tensors import weights
 from regard.training.averages import MovingAverage, Snapshots, set_weights
-from regard.training.checkpoint import save_checkpoint
+from regard.training.checkpoint import TensorFiles, save_checkpoint
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
+from regard.training.optimisers import optimiser_tensors
 
 
 @dataclass
@@ -42,9 +45,10 @@ class Evaluate:
         if progress.step % self.every and progress.step != loop.steps:
             return
         loop.model.eval()
-        with (
+        averaged = (
             contextlib.nullcontext() if self.average is None else self.average.in_place(loop.model)
-        ):
+        )
+        with averaged, loop.whole_model():
             self._evaluate(loop)
         loop.model.train()
 
@@ -99,10 +103,11 @@ class Evaluate:
             return
         set_weights(loop.model, self.snapshots.mean(loop))
         loop.model.eval()
-        valid = self.evaluate()
-        better = loop.progress.best is None or self._rank(valid) > loop.progress.best
-        if better:
-            self._save_best(loop)
+        with loop.whole_model():
+            valid = self.evaluate()
+            better = loop.progress.best is None or self._rank(valid) > loop.progress.best
+            if better:
+                self._save_best(loop)
         steps = [int(step) for step, *_ in kept]
         self._write(loop, train={}, valid=valid, best=better, averaged=steps)
 
@@ -123,19 +128,32 @@ class SaveCheckpoints:
             self.save(loop)
 
     def save(self, loop: Loop) -> None:
-        if not loop.world.writes:
-            return
-        save_checkpoint(
-            self.directory,
-            loop.progress.step,
-            model=loop.model,
-            optimiser=loop.optimiser,
-            extra={"carried": loop.carried}
-            | ({} if self.average is None else {"average": self.average.tensors}),
-            progress=asdict(loop.progress),
-            metadata=self.metadata,
-            keep=self.keep,
-        )
+        """Write a checkpoint of all ranks, in the layout of one: any number can go on from it."""
+        self.write(self.gather(loop), loop)
+
+    def gather(self, loop: Loop) -> TensorFiles:
+        """The tensors of a checkpoint by the name of their file; every rank must bring its part."""
+        world = loop.world
+        tensors = {
+            "model": gathered(weights(loop.model), world),
+            "optimizer": gathered(optimiser_tensors(loop.optimiser, loop.model), world),
+            "carried": {name: world.join_rows(part) for name, part in loop.carried.items()},
+        }
+        if self.average is not None:
+            tensors["average"] = gathered(self.average.tensors, world)
+        return tensors
+
+    def write(self, tensors: TensorFiles, loop: Loop) -> None:
+        """Write what was gathered, if this is the rank that writes."""
+        if loop.world.writes:
+            save_checkpoint(
+                self.directory,
+                loop.progress.step,
+                tensors=tensors,
+                progress=asdict(loop.progress),
+                metadata=self.metadata,
+                keep=self.keep,
+            )
 
 
 @dataclass
@@ -163,6 +181,11 @@ class StopOnSignal:
         signal.signal(number, self._before[number])
 
     def after_step(self, loop: Loop) -> None:
-        """Stop the loop if a signal has come; called once more after the last step."""
-        if self.received is not None:
-            loop.stop = Stop(f"stopped by {self.received.name}", self.received)
+        """Stop the loop if a signal has come; called once more after the last step.
+
+        All ranks stop after the same step, whichever of them received it.
+        """
+        received = [number for number in loop.world.gather(self.received) if number is not None]
+        if received:
+            name = signal.Signals(received[0]).name
+            loop.stop = Stop(f"stopped by {name}", received[0])

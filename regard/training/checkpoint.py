@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.system.errors import UserError
 from regard.system.files import (
@@ -18,30 +18,31 @@ from regard.system.files import (
     writing,
 )
 from regard.system.json_files import JsonError, read_json
-from regard.system.tensors import read_tensors, read_weights, weights, write_tensors
+from regard.system.tensors import Tensors, read_tensors, read_weights, write_tensors
 from regard.training.loop import Progress
-from regard.training.optimisers import optimiser_tensors, restore_optimiser
+from regard.training.optimisers import restore_optimiser
 
 MANIFEST = "manifest.json"
 FILES = ("model.safetensors", "optimizer.safetensors", "progress.json")
 """The files of every checkpoint; its manifest lists whatever else there is."""
 
-Extra = dict[str, dict[str, Tensor]]
-"""More tensors that a run needs, by name; each name is a file."""
+TensorFiles = dict[str, Tensors]
+"""Tensors by the name of their file."""
 
 
 def save_checkpoint(
     directory: Path,
     step: int,
     *,
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    extra: Extra,
+    tensors: TensorFiles,
     progress: dict[str, Any],
     metadata: dict[str, str],
     keep: int,
 ) -> None:
-    """Write `directory/step-N`, and only then remove all but the newest `keep`."""
+    """Write `directory/step-N`, and only then remove all but the newest `keep`.
+
+    tensors: those of `model`, `optimizer` and whatever else a run needs; each name is a file.
+    """
     with saying_what_failed(directory):
         directory.mkdir(exist_ok=True)  # not its parents: a run that is gone stays so
     target = directory / f"step-{step}"
@@ -49,10 +50,9 @@ def save_checkpoint(
         return  # the same step of the same run has the same bits
     with writing(target) as aside:
         aside.mkdir()
-        write_tensors(aside / "model.safetensors", weights(model), metadata=metadata)
-        write_tensors(aside / "optimizer.safetensors", optimiser_tensors(optimiser, model))
-        for name, tensors in extra.items():
-            write_tensors(aside / f"{name}.safetensors", tensors)
+        for name, values in tensors.items():
+            own = metadata if name == "model" else None
+            write_tensors(aside / f"{name}.safetensors", values, metadata=own)
         write_json(aside / "progress.json", progress)
         write_json(aside / MANIFEST, {path.name: sha256(path) for path in sorted(aside.iterdir())})
     for old in sorted(saved_steps(directory))[:-keep]:
@@ -76,7 +76,7 @@ class Checkpoint:
 
     def load(
         self, *, model: nn.Module, optimiser: torch.optim.Optimizer, metadata: dict[str, str]
-    ) -> Extra:
+    ) -> TensorFiles:
         """Put it into model and optimiser; its extra tensors."""
         read_weights(self.folder / "model.safetensors", model, metadata=metadata)
         state, _ = read_tensors(self.folder / "optimizer.safetensors")

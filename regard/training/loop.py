@@ -1,8 +1,10 @@
 """The training loop: gradient, clip, learning rate, step. All else is a callback."""
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -15,9 +17,11 @@ from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
 from regard.system.ranks import World
+from regard.system.shards import whole
 from regard.training.gradients import Carried, TrainingBatch, WholeBatch, check_finite
 from regard.training.loss import Sum, Sums
 from regard.training.schedules import Schedule
+from regard.training.sharding import unsharded
 
 
 @runtime_checkable
@@ -68,6 +72,8 @@ class Progress:
     """Where and how it was computed."""
     threads: int = 0
     """How many threads computed it; 0 if that does not matter, or was not recorded."""
+    processes: int = 1
+    """How many processes trained together."""
     held_out: dict[str, str] = field(default_factory=dict)
     """The fingerprints of the data that is not trained on, by split."""
     config: dict[str, Any] | None = None
@@ -149,6 +155,10 @@ class Loop:
         """Which of the processes that train together this is."""
         return self.gradients.world
 
+    def whole_model(self) -> AbstractContextManager[None]:
+        """Within it this rank has all weights, also of a model that is sharded in training."""
+        return unsharded(self.model) if self.engine.sharded else contextlib.nullcontext()
+
     @property
     def learning_rate(self) -> float:
         """The learning rate of the last update, where no lr_scale changes it."""
@@ -185,7 +195,7 @@ class Loop:
     def _clip(self, step: int, *, place: str) -> None:
         """Scale the gradient down to the largest norm allowed; refuse one that is not finite."""
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.clip or math.inf)
-        self.gradient_norm = float(norm)
+        self.gradient_norm = float(whole(norm))
         check_finite("gradient norm", self.gradient_norm, step=step, place=place)
 
     def _set_learning_rate(self, rate: float) -> None:

@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.system.shards import is_shard, part_of, whole
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """a, b, c of p(s) = a s + b s³ + c s⁵: five iterations map 0.002 … 1 to 0.68 … 1.21."""
@@ -80,7 +83,8 @@ class Muon(torch.optim.AdamW):
         self, parameters: list[Tensor], heights: tuple[int, ...], *, lr: float, decay: float
     ) -> None:
         """One step of parameters of one shape; matrices of equal height are computed together."""
-        momenta = torch.stack([self._momentum(parameter) for parameter in parameters])  # P R C
+        # Of sharded parameters too, whole matrices: a part of one has other singular values.
+        momenta = torch.stack([whole(self._momentum(weight)) for weight in parameters])  # P R C
         matrices = momenta.split(heights, dim=1)
         for parameter in parameters:
             parameter.mul_(1 - lr * decay)
@@ -90,7 +94,12 @@ class Muon(torch.optim.AdamW):
             size = lr * ADAM_RMS * max(steps.shape[1:]) ** 0.5
             for number, per_parameter in zip(numbers, steps.chunk(len(numbers)), strict=True):
                 for parameter, step in zip(parameters, per_parameter, strict=True):
-                    parameter.split(heights)[number].sub_(step, alpha=size)
+                    if is_shard(parameter):
+                        above, below = sum(heights[:number]), sum(heights[number + 1 :])
+                        full = F.pad(step, (0, 0, above, below))
+                        parameter.sub_(part_of(full, parameter), alpha=size)
+                    else:
+                        parameter.split(heights)[number].sub_(step, alpha=size)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
         """μ m + (1 − μ) g after the update of m: Nesterov's momentum."""

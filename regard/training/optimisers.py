@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.stacked_linear import StackedLinear
+from regard.system.shards import part_of
 from regard.training.groups import lr_scales
 from regard.training.muon import Muon
 
@@ -90,4 +91,4 @@ def restore_optimiser(
             if key == "step" and parameter.device.type == "cpu"
             else value.to(parameter.device)
         )
-        optimiser.state[parameter][key] = place
+        optimiser.state[parameter][key] = place if key == "step" else part_of(place, parameter)

@@ -21,12 +21,13 @@ from regard.runs.trainer import train
 from regard.system.engine import make_engine
 from regard.system.errors import UserError
 from regard.system.files import sha256, write_text
-from regard.system.tensors import read_tensors, write_tensors
+from regard.system.tensors import read_tensors, weights, write_tensors
 from regard.training.callbacks import Evaluate, StopOnSignal
 from regard.training.checkpoint import FILES, newest_checkpoint, save_checkpoint, saved_steps
 from regard.training.gradients import WholeBatch
 from regard.training.loop import Loop, Stop
 from regard.training.loss import Sums
+from regard.training.optimisers import optimiser_tensors
 from tests.conftest import TINY, TINY_ON_FILES
 
 
@@ -322,9 +323,11 @@ def checkpoint(folder: Path, step: int, *, keep: int = 2) -> torch.nn.Linear:
     save_checkpoint(
         folder,
         step,
-        model=model,
-        optimiser=optimiser,
-        extra={"carried": {"state.0": torch.ones(3)}},
+        tensors={
+            "model": weights(model),
+            "optimizer": optimiser_tensors(optimiser, model),
+            "carried": {"state.0": torch.ones(3)},
+        },
         progress={"step": step},
         metadata={},
         keep=keep,

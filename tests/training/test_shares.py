@@ -182,7 +182,7 @@ def test_an_engine_that_does_not_share_says_so(
     assert not messages
     monkeypatch.setattr(Engine, "shares_out", False)
     train(config.load("sort", settings), tmp_path / "other", say=messages.append)
-    assert "train.shares=2 is for a CPU without --compile" in messages[0]
+    assert "train.shares=2 is for a CPU without --compile or --shard" in messages[0]
 
 
 def test_the_probe_goes_by_shares_and_beside_the_state_of_muon(two_threads) -> None:
