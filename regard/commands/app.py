@@ -12,6 +12,8 @@ from regard.commands.predict import predict
 from regard.commands.terminal import end_well, prints
 from regard.commands.train import recipes, train
 from regard.commands.verify import verify
+from regard.system.errors import UserError
+from regard.system.torchrun import Launch
 from regard.system.waiting import adapt_waiting
 
 app = typer.Typer(
@@ -48,6 +50,7 @@ def _print_version(wanted: bool) -> bool:
 
 @app.callback()
 def regard(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_print_version)
     ] = False,
@@ -56,6 +59,11 @@ def regard(
 
     Begin with: regard recipes, then regard train sort, then regard predict runs/sort.
     """
+    launch = Launch.read()
+    if launch is not None and launch.size > 1 and context.invoked_subcommand != "train":
+        raise UserError(
+            f"torchrun is for regard train: run regard {context.invoked_subcommand} without it."
+        )
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 from regard.system.errors import UserError
 from regard.system.standard_error import standard_error
+from regard.system.torchrun import Launch, says
 
 NOT_SHOWN = re.compile(
     r"[\x00-\x1f\x7f-\x9f"  # control characters: they end a line, or move the cursor
@@ -45,8 +46,9 @@ def _escape(match: re.Match[str]) -> str:
 
 def resume_command(arguments: list[str]) -> str:
     """The shell command that continues the training that these arguments began."""
-    words = ["regard", *arguments, *([] if "--resume" in arguments else ["--resume"])]
-    return " ".join(map(_quoted, words))
+    launch = Launch.read()
+    words = [*arguments, *([] if "--resume" in arguments else ["--resume"])]
+    return " ".join(["regard" if launch is None else launch.command, *map(_quoted, words)])
 
 
 def _quoted(word: str) -> str:
@@ -237,5 +239,6 @@ def _write_to_nobody(stream: TextIO) -> None:
 
 
 def _fail(message: str, *, code: int = 2) -> NoReturn:
-    tell(f"regard: {message}")
+    if says(message):
+        tell(f"regard: {message}")
     raise SystemExit(code)

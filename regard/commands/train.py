@@ -65,6 +65,14 @@ def train(
     compiled: Annotated[
         bool, typer.Option("--compile", help="Compile the model before training.")
     ] = False,
+    sharded: Annotated[
+        bool,
+        typer.Option(
+            "--shard",
+            help="Under torchrun, divide weights, gradients and optimiser state among the "
+            "processes (FSDP2).",
+        ),
+    ] = False,
     keys: Annotated[
         bool,
         typer.Option(
@@ -78,22 +86,33 @@ def train(
     """Train a recipe or a configuration file into a run directory.
 
     Ctrl-C saves a checkpoint and prints how to continue. A run continued with --resume ends in
-    the same weights, bit for bit, as one that was never stopped.
+    the same weights, bit for bit, as one that was never stopped. With several processes:
+    torchrun --nproc-per-node 2 -m regard train ...
     """
     from regard import look
+    from regard.commands.ranks import training_ranks
     from regard.runs import trainer
     from regard.system.engine import make_engine
 
     settings = [*(settings or ()), *options.bad_line_setting(on_bad_line)]
     settings += [] if init is None else [f"init={init}"]
     place = out or Path("runs") / Path(recipe).stem
-    config = _configuration(recipe, settings, place, resume=resume)
-    options.set_directory(config, data)
-    engine = make_engine(device=device, precision=precision, compiled=compiled)
-    run, stop = trainer.train(
-        config, place, resume=resume, recipe=_recipe_keys(recipe), engine=engine, say=tell
-    )
-    _say_why_it_stopped(stop)
+    engine = make_engine(device=device, precision=precision, compiled=compiled, sharded=sharded)
+    with training_ranks(engine, place, resume=resume) as (world, engine, resume):
+        config = _configuration(recipe, settings, place, resume=resume)
+        options.set_directory(config, data)
+        run, stop = trainer.train(
+            config,
+            place,
+            resume=resume,
+            recipe=_recipe_keys(recipe),
+            engine=engine,
+            world=world,
+            say=tell,
+        )
+    _say_why_it_stopped(stop, speaks=world.writes)
+    if not world.writes:
+        return
     pictures = look.draw(run)
     tell(f"The best weights are in {place / 'model.safetensors'}.")
     if pictures:
@@ -123,13 +142,15 @@ def _recipe_keys(recipe: str) -> dict[str, Any]:
     return plain
 
 
-def _say_why_it_stopped(stop: "Stop | None") -> None:
+def _say_why_it_stopped(stop: "Stop | None", *, speaks: bool) -> None:
     """Nothing, if it trained to its end; a signal ends the command, with the code of shells."""
     if stop is None:
         return
     if stop.signal is None:
-        tell(f"Stopped early: {stop.reason}.")
+        if speaks:
+            tell(f"Stopped early: {stop.reason}.")
         return
-    tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Continue with:")
-    tell("  " + resume_command(sys.argv[1:]))
+    if speaks:
+        tell(f"{stop.reason[0].upper()}{stop.reason[1:]}; a checkpoint is saved. Continue with:")
+        tell("  " + resume_command(sys.argv[1:]))
     raise typer.Exit(128 + stop.signal)
