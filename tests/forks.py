@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 
@@ -42,7 +43,23 @@ def _flushed(code: int) -> int:
     return code
 
 
+def run_ranks(text: str) -> int:
+    """`torchrun OPTIONS -m regard ARGUMENTS`: torchrun's own parser, and forks as its processes."""
+    from torch.distributed.run import parse_args
+
+    from tests.processes import Launcher
+
+    options = parse_args(shlex.split(text)[1:])
+    launcher = Launcher(Path.cwd())
+    results = launcher.run(int(options.nproc_per_node), *options.training_script_args)
+    for result in results:
+        print(result.err, file=sys.stderr)
+    return max(result.code for result in results)
+
+
 def run(language: str, text: str) -> int:
+    if language == "bash" and text.startswith("torchrun "):
+        return run_ranks(text)
     if language == "bash" and not re.fullmatch(r"regard [^|<>&;$*\\`]*", text):
         return subprocess.run(["bash", "-c", text], stdin=subprocess.DEVNULL).returncode
     child = os.fork()

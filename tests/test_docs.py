@@ -2,7 +2,8 @@
 
 Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
-`pip`, whose two commands the Makefile runs; and DIR holds a few sentences.
+`pip`, whose two commands the Makefile runs; torchrun's processes are forks, which need not import
+torch once more; and DIR holds a few sentences.
 """
 
 import itertools
@@ -37,9 +38,9 @@ def blocks(document: Path) -> list[tuple[str, str]]:
 
 def shortened(line: str) -> str:
     """The command as the test runs it."""
-    if line.startswith("regard train ") and "--keys" not in line:
+    if re.match(r"(torchrun .* -m )?regard train ", line) and "--keys" not in line:
         # What has learned nothing would write on and on, and a picture of it takes long to draw.
-        settings = [*(TINY if line.startswith("regard train sort") else TINY_ON_FILES)]
+        settings = [*(TINY if "regard train sort" in line else TINY_ON_FILES)]
         settings += [] if "parity" in line else ["decode.max_new_tokens=10"]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
