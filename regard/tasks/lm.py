@@ -335,11 +335,10 @@ def _going_on(model: Callable[..., Any], batch: TextBatch, carried: Carried) -> 
     """The logits of a recurrent model that goes on with the state which the last batch left."""
     if batch.first:
         carried.clear()
-    # A copy is aligned, as what was read from a checkpoint may not be, and contiguous: a product
-    # with another layout may be rounded otherwise, and a resumed run would end in other bits.
-    state = tuple(part.clone() for part in carried.values()) or None
+    state = tuple(carried.values()) or None
     logits, state = model(batch.source, state, lengths=batch.lengths)
-    # Detached: the gradient ends where the chunk began. float32, whatever it was computed in.
+    # Detached: the gradient ends where the chunk began. float32, whatever it was computed in. And
+    # contiguous, as what is read from a checkpoint: another layout may be rounded otherwise.
     parts = (part.detach().float().contiguous() for part in state)
     carried.update({f"state.{number}": part for number, part in enumerate(parts)})
     return logits
