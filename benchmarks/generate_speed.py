@@ -61,7 +61,8 @@ def transformers_work(folder: Path, rows: int) -> tuple[Work, list[int]]:
     """The same weights in transformers."""
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model.eval()
     tokens = prompts(model.config.vocab_size, rows)
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
@@ -84,7 +85,7 @@ def llama_cpp_work(file: Path) -> tuple[Work, list[int]]:
     import json
     import urllib.request
 
-    import xllamacpp
+    import xllamacpp  # type: ignore[import-untyped]
 
     options = xllamacpp.CommonParams()
     options.model.path = str(file)
@@ -138,14 +139,15 @@ def bandwidth() -> float:
 
 def prepare(folder: Path) -> None:
     """Runs of both models, and the same as Hugging Face folders and GGUF files."""
+    import tokenizers
     import transformers
-
-    from tests.pretrained.foreign import words  # a tokenizer of so many words
 
     torch.manual_seed(0)
     config = transformers.GPT2Config()
     transformers.GPT2LMHeadModel(config).save_pretrained(folder / "gpt2-hf")
-    words(config.vocab_size).save(str(folder / "gpt2-hf" / "tokenizer.json"))
+    words = {f"w{number}": number for number in range(config.vocab_size)}
+    level = tokenizers.models.WordLevel(words, unk_token="w0")
+    tokenizers.Tokenizer(level).save(str(folder / "gpt2-hf" / "tokenizer.json"))
     _command("import", folder / "gpt2-hf", "--out", folder / "gpt2")
     _command("import", "smollm2", "--out", folder / "smollm2")
     _command("export", folder / "smollm2", "--to", "hf", "--out", folder / "smollm2-hf")
@@ -192,9 +194,8 @@ def _requantize(original: Path, target: Path) -> None:
     for field in reader.fields.values():
         if field.name.startswith("GGUF.") or field.name == "general.architecture":
             continue
-        kind = field.types[0]
-        inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), kind, sub_type=inner)
+        inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
     kind = gguf.GGMLQuantizationType.Q8_0
     for tensor in reader.tensors:
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
