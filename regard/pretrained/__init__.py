@@ -1,1 +1,1 @@
-"""Formats of other libraries: export to them."""
+"""Formats of other libraries, in and out."""

@@ -120,7 +120,7 @@ class _Values:
     """The metadata under an architecture's name."""
 
     def __init__(self, metadata: Metadata, architecture: str, where: str) -> None:
-        self._metadata, self._architecture, self._where = metadata, architecture, where
+        self._metadata, self._architecture, self.where = metadata, architecture, where
 
     def get(self, name: str, default: Any) -> Any:
         return self._metadata.get(f"{self._architecture}.{name}", default)
@@ -130,7 +130,7 @@ class _Values:
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             fault = "is missing" if value is None else f"is {value!r}, not one number"
-            raise UserError(f"{self._where}: {self._architecture}.{name} {fault}.")
+            raise UserError(f"{self.where}: {self._architecture}.{name} {fault}.")
         return value
 
 
@@ -152,7 +152,7 @@ def _llama(values: _Values, names: set[str]) -> dict[str, Any]:
     sizes = _sizes(values)
     width = values.number("attention.key_length", sizes["d_model"] // sizes["n_heads"])
     refuse_differences(
-        values._where,
+        values.where,
         {
             "a rope.dimension_count other than the width of a head": values.number(
                 "rope.dimension_count", width
