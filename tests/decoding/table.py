@@ -67,3 +67,8 @@ def by_beam(
 ) -> list[list[Hypothesis]]:
     """The n_best of each source."""
     return collect(steps(beam_search, stepper, source, n_best=n_best, **options), n_best=n_best)
+
+
+def after_end(prompt: list[int]) -> list[int]:
+    """A prompt as a language model reads it: after the end of another text."""
+    return [END, *prompt]

@@ -10,7 +10,7 @@ from regard.models import GPT, RecurrentLanguageModel
 from regard.system.errors import UserError
 from regard.tasks.generating import after_prompt
 from regard.verify.within import perturbed
-from tests.decoding.table import Table
+from tests.decoding.table import Table, after_end
 
 END, PROMPTS = 2, [[4, 5, 6, 7, 3], [8, 9], [11], []]
 
@@ -59,7 +59,7 @@ def plain(model, prompt: list[int], *, k: int, alpha: float, length: int) -> lis
 def searched(model, prompts: list[list[int]], **keys) -> list[list[int]]:
     decode = Decode(strategy="contrastive", max_new_tokens=10, **keys)
     stepper = stepper_for(model, decode)
-    state, first = after_prompt(stepper, torch.device("cpu"), start=END, padding=0)(prompts)
+    state, first = after_prompt(stepper, torch.device("cpu"), begun=after_end, padding=0)(prompts)
     rules = make_rules(decode, end=END, prompts=prompts)
     steps = search(stepper, state, first, decode, end=END, never=(0,), rules=rules)
     return [one.tokens for (one,) in collect(steps)]
@@ -77,7 +77,7 @@ def test_contrastive_search_is_its_formula(name: str, alpha: float, k: int) -> N
 def test_without_contrast_it_is_greedy(name: str) -> None:
     model, decode = MODELS[name], Decode(max_new_tokens=10)
     with torch.inference_mode():
-        state, first = after_prompt(model, torch.device("cpu"), start=END, padding=0)(PROMPTS)
+        state, first = after_prompt(model, torch.device("cpu"), begun=after_end, padding=0)(PROMPTS)
         greedy = [
             one.tokens
             for (one,) in collect(search(model, state, first, decode, end=END, never=(0,)))

@@ -12,6 +12,7 @@ from regard.models import GPT, RecurrentLanguageModel
 from regard.system.errors import UserError
 from regard.tasks.generating import after_prompt
 from regard.verify.within import perturbed
+from tests.decoding.table import after_end
 
 END = 2
 PROMPTS = [[4, 5, 6, 4, 5], [8, 9], [], [11, 3, 3, 3, 3, 3, 7]]
@@ -47,7 +48,7 @@ class Counting(Speculative):
 @torch.inference_mode()
 def outputs(stepper, prompts: list[list[int]], *, seeds=None, **keys):
     decode = Decode(max_new_tokens=14, **keys)
-    state, first = after_prompt(stepper, torch.device("cpu"), start=END, padding=0)(prompts)
+    state, first = after_prompt(stepper, torch.device("cpu"), begun=after_end, padding=0)(prompts)
     steps = search(stepper, state, first, decode, end=END, never=(0,), seeds=seeds)
     return collect(steps, n_best=decode.n_best)
 
@@ -94,7 +95,7 @@ def test_sampled_tokens_have_the_probabilities_of_the_model() -> None:
     with torch.inference_mode():
         decode = Decode(max_new_tokens=2, **keys)
         stepper = Speculative(MODEL, 3)
-        begin = after_prompt(stepper, torch.device("cpu"), start=END, padding=0)
+        begin = after_prompt(stepper, torch.device("cpu"), begun=after_end, padding=0)
         state, first = begin([prompt] * count)
         hypotheses = collect(search(stepper, state, first, decode, end=END, never=(0,)))
     for (one,) in hypotheses:

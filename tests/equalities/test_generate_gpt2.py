@@ -11,6 +11,7 @@ from regard.decoding import beam as our_search
 from regard.decoding import collect, make_rules, search, stepper_for
 from regard.models import GPT
 from regard.tasks.generating import after_prompt
+from tests.decoding.table import after_end
 
 VOCAB, WIDTH, LAYERS, HEADS, LONGEST, END = 15, 16, 2, 2, 14, 2
 PROMPTS = [[4, 5, 6, 4, 5], [8], [3, 9, 9, 10], [], [7, 7, 7]]
@@ -76,7 +77,7 @@ def generated(theirs: Any, **options) -> list[list[tuple[list[int], float]]]:
 def searched(model: GPT, **keys) -> list[list[tuple[list[int], float]]]:
     decode = Decode(max_new_tokens=LONGEST, **keys)
     stepper = stepper_for(model, decode)
-    state, first = after_prompt(stepper, torch.device("cpu"), start=END, padding=0)(PROMPTS)
+    state, first = after_prompt(stepper, torch.device("cpu"), begun=after_end, padding=0)(PROMPTS)
     # transformers counts the token before the prompt as well
     rules = make_rules(decode, end=END, prompts=[[END, *prompt] for prompt in PROMPTS])
     hypotheses = collect(
