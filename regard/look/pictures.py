@@ -31,6 +31,8 @@ SIGNED = ("hidden", "cell_state", "cell", "new")
 """The records of a recurrent cell that may be negative."""
 LARGEST = 6000
 """The most pixels along one side of a picture."""
+MOST_SQUARES = 168
+"""The most attention maps in one picture: those of 6 + 6 layers with 8 heads fit."""
 STYLE: Any = {
     "text.parse_math": False,
     "font.family": "sans-serif",
@@ -51,7 +53,7 @@ def draw(run: Run) -> list[Path]:
         paths = [_save(curves(run.metrics()), run.path / "curves.png")]
         trace = Trace() if example is None else run.trace(example)
         if trace.attention():
-            paths.append(_save(attention(trace), run.path / "attention.png"))
+            paths.append(_save(attention(trace, shown_parts(trace)), run.path / "attention.png"))
         if recurrent_paths(trace):
             paths.append(_save(gates(trace), run.path / "gates.png"))
     return paths
@@ -90,6 +92,16 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
     return figure
 
 
+def shown_parts(trace: Trace) -> list[str]:
+    """The parts to draw: all that attend, or as many as fit, from the first to the last."""
+    attending = trace.attention()
+    paths = list(attending)
+    most = max(2, MOST_SQUARES // (1 + attending[paths[0]].size(1)))
+    if len(paths) <= most:
+        return paths
+    return [paths[round(number * (len(paths) - 1) / (most - 1))] for number in range(most)]
+
+
 def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
     """One square per head, and one for their mean: tokens that attend (down) to tokens (across).
 
@@ -120,9 +132,10 @@ def attention(trace: Trace, paths: Sequence[str] | None = None) -> Figure:
                 _frame_equal_tokens(axes, down, across)
         row[0].invert_yaxis()  # the first token on top
         row[0].set_ylabel("\n".join(path.rsplit(".", 1)), fontsize=9)
-    figure.suptitle(
-        f"{' '.join(trace.tokens['source'])}  →  {' '.join(trace.tokens['output'])}", fontsize=11
-    )
+    title = f"{' '.join(trace.tokens['source'])}  →  {' '.join(trace.tokens['output'])}"
+    if len(parts) < len(attending):
+        title += f"\n{len(parts)} of {len(attending)} parts"
+    figure.suptitle(title, fontsize=11)
     figure.legend(
         handles=[
             Patch(facecolor=WEIGHT(1.0), label="weight 1"),
