@@ -18,6 +18,7 @@ from regard.runs.ranks import refuse_idle_ranks, refuse_unseen
 from regard.runs.resuming import Resumed, check_resumed, drop_metrics_after, restore
 from regard.runs.run import Run
 from regard.system.engine import Engine, make_engine
+from regard.system.errors import UserError
 from regard.system.files import remove_leftovers, write_text
 from regard.system.memory import keep_freed_memory
 from regard.system.ranks import World
@@ -88,7 +89,7 @@ def train(
         checkpoints = _checkpoints(config, task, model, out)
         _describe(config, model, engine, say)
         refuse_idle_ranks(loop)
-        loop.probe()  # before anything is written
+        _probe(loop)  # before anything is written
         run = Run(out, config, task, model, engine)
         if resumed is not None:
             _go_on(run, resumed, loop, checkpoints, say)
@@ -123,6 +124,18 @@ def _go_on(
 
 def _best_weights(run: Run) -> BestWeights:
     return BestWeights(run.path, run.task.identity, averaged=bool(run.config.training.ema))
+
+
+def _probe(loop: Loop) -> None:
+    """Try the largest batches; refuse what this processor cannot compute."""
+    try:
+        loop.probe()
+    except RuntimeError as error:
+        if loop.engine.precision == "bf16" and "primitive" in str(error):  # oneDNN's word for it
+            raise UserError(
+                "This processor cannot train this model in bf16: pass --precision fp32."
+            ) from None
+        raise
 
 
 def _silent(sentence: str) -> None:

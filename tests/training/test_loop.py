@@ -392,3 +392,18 @@ def test_a_device_that_is_not_there_is_refused() -> None:
     else:
         with pytest.raises(UserError, match="--device cuda: this machine has none"):
             make_engine(device="cuda")
+
+
+def test_what_a_processor_cannot_compute_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe(loop: Loop) -> None:
+        raise RuntimeError("could not create a primitive descriptor")  # as oneDNN says it
+
+    monkeypatch.setattr(Loop, "probe", probe)
+    half = make_engine(device="cpu", precision="bf16")
+    with pytest.raises(UserError, match="cannot train this model in bf16: pass --precision fp32"):
+        trained(tmp_path / "run", engine=half)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(RuntimeError, match="primitive"):  # in float32 it is a defect
+        trained(tmp_path / "run")
