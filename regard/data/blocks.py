@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ class BlockBatch:
         """How many targets each loss has, by its name."""
         return {TARGETS: self.tokens}
 
-    def to(self, device: torch.device) -> Self:
+    def to(self, device: torch.device) -> "BlockBatch":
         return replace(
             self,
             source=self.source.to(device, non_blocking=True),
@@ -41,7 +40,7 @@ class BlockBatch:
             documents=None if self.documents is None else self.documents.to(device),
         )
 
-    def rows(self, which: slice) -> Self:
+    def rows(self, which: slice) -> "BlockBatch":
         """Some of its rows; where batches continue each other, the next go on with the same."""
         lengths = self.lengths[which]
         return replace(

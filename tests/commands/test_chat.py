@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,9 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends(chatty: Path) -> None:
         _until(ours, b"\n> ")
         os.write(ours, b"Hello\n")
         _until(ours, b"\n> ")
-        _until(ours, b"\n> ", meanwhile=lambda: process.send_signal(signal.SIGINT))  # a new line
+        time.sleep(0.2)  # till it waits for a message
+        process.send_signal(signal.SIGINT)
+        _until(ours, b"\n> ")  # a new line
         os.write(ours, b"And you?\n")
         _until(ours, b"\n> ")
         os.write(ours, b"\x04")
@@ -156,12 +158,11 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends(chatty: Path) -> None:
         os.close(ours)
 
 
-def _until(terminal: int, text: bytes, *, meanwhile: Callable[[], None] = lambda: None) -> None:
-    """Read what the terminal shows up to a text; meanwhile: what is done until it comes."""
+def _until(terminal: int, text: bytes) -> None:
+    """Read what the terminal shows up to a text."""
     shown, deadline = b"", time.monotonic() + 60
     while text not in shown:
         assert time.monotonic() < deadline, shown
-        meanwhile()
         if select.select([terminal], [], [], 1)[0]:
             shown += os.read(terminal, 4096)
 

@@ -174,7 +174,7 @@ def test_the_probabilities_of_a_given_text_are_those_of_evaluation(folder: Path)
     from regard.decoding.scoring import text_log_probabilities
 
     run = load(folder / "gpt")
-    ids = run.task.text("test").ids.tolist()
+    ids = run.task.text("test").ids().tolist()
     end = run.tokenizer.end
     device = torch.device("cpu")
     log_p = text_log_probabilities(run.model, ids, start=end, device=device)
