@@ -72,6 +72,7 @@ def train(
             resumed = check_resumed(config, out)
             config = resumed.config
             task = open_task(config, out)
+            resumed.checkpoint.require(task.identity)  # before any text is read with it
         else:
             if world.writes:  # another rank may come here when rank 0 has created it already
                 refuse_to_overwrite(out)

@@ -113,6 +113,12 @@ def weights(model: nn.Module) -> Tensors:
     return {name: parameter.data for name, parameter in model.named_parameters()}
 
 
+def require_metadata(path: Path, metadata: dict[str, str]) -> None:
+    """Refuse a file of weights that belongs to another tokenizer or configuration."""
+    _, written = read_tensors(path)
+    _check_metadata(path, metadata, written)
+
+
 def read_weights(path: Path, model: nn.Module, *, metadata: dict[str, str]) -> None:
     """Put the weights of a file into a model.
 

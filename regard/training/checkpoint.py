@@ -18,7 +18,13 @@ from regard.system.files import (
     writing,
 )
 from regard.system.json_files import JsonError, read_json
-from regard.system.tensors import Tensors, read_tensors, read_weights, write_tensors
+from regard.system.tensors import (
+    Tensors,
+    read_tensors,
+    read_weights,
+    require_metadata,
+    write_tensors,
+)
 from regard.training.loop import Progress
 from regard.training.optimisers import restore_optimiser
 
@@ -74,6 +80,10 @@ class Checkpoint:
     extra: tuple[str, ...] = ()
     """The names of its more tensors."""
 
+    def require(self, metadata: dict[str, str]) -> None:
+        """Refuse it if its weights belong to another tokenizer or configuration."""
+        require_metadata(self.folder / "model.safetensors", metadata)
+
     def load(
         self, *, model: nn.Module, optimiser: torch.optim.Optimizer, metadata: dict[str, str]
     ) -> TensorFiles:
@@ -119,6 +129,10 @@ def _checked(checkpoint: Path, *, earlier: list[int]) -> list[str]:
     except JsonError:
         raise _damaged(checkpoint, MANIFEST, earlier) from None
     names = [*FILES, *sorted(manifest.keys() - set(FILES))]
+    with saying_why_unreadable(checkpoint):
+        unlisted = {path.name for path in checkpoint.glob("*.safetensors")} - set(names)
+    if unlisted:  # they belong to what a run goes on from
+        raise _damaged(checkpoint, MANIFEST, earlier)
     for name in names:
         file = checkpoint / name
         if Path(name).name != name or name not in manifest:

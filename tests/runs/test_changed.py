@@ -173,3 +173,13 @@ def test_changes_in_words() -> None:
     )
     many = changes({}, {f"key{number}": number for number in range(9)})
     assert in_words(many).endswith("key4 is 4 and was not given; and 4 more")
+
+
+def test_a_changed_tokenizer_is_refused_before_text_is_read_with_it(run: Path) -> None:
+    file = run / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary[max(vocabulary, key=vocabulary.get)] = 10_000  # beyond the embedding
+    file.write_text(json.dumps(tokenizer))
+    with pytest.raises(UserError, match="was trained with another tokenizer"):
+        resume(run)

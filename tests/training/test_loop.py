@@ -359,6 +359,17 @@ def test_a_truncated_checkpoint_is_refused_and_the_earlier_one_named(tmp_path, n
         load_newest(tmp_path)
 
 
+def test_a_manifest_that_leaves_out_a_file_is_refused(tmp_path: Path) -> None:
+    """What is carried from batch to batch would begin anew, without a word."""
+    checkpoint(tmp_path, 1)
+    file = tmp_path / "step-1" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["carried.safetensors"]
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match=r"damaged: manifest.json is not what was saved"):
+        load_newest(tmp_path)
+
+
 def test_a_missing_manifest_or_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no checkpoint"):
         load_newest(tmp_path)
