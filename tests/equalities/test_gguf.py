@@ -47,7 +47,6 @@ def grouped(**options: Any) -> Any:
 
 @pytest.mark.parametrize("words", WORDS)
 def test_token_ids_are_those_of_llama_cpp(words: str, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     metadata = byte_pair_metadata(words)
     write_gguf(tmp_path / "m.gguf", grouped(vocab_size=300), metadata)
     import_run(str(tmp_path / "m.gguf"), tmp_path / "run")
@@ -57,7 +56,6 @@ def test_token_ids_are_those_of_llama_cpp(words: str, tmp_path: Path) -> None:
 
 
 def test_sentence_pieces_are_those_of_llama_cpp(tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     metadata = sentence_piece_metadata()
     size = len(metadata["tokenizer.ggml.tokens"])
     write_gguf(tmp_path / "m.gguf", grouped(vocab_size=size), metadata)
@@ -81,7 +79,6 @@ def test_a_file_gives_the_logits_of_transformers_and_the_tokens_of_llama_cpp(
     model = regard.load(tmp_path / "run").model
     prompt = torch.randint(2, 300, (1, 12))
     assert float((model(prompt) - theirs(prompt).logits).abs().max()) <= 1e-4
-    pytest.importorskip("xllamacpp")
     state = model.start(prompt[:, :-1])
     steps = greedy(model, state, prompt[:, -1], end=-1, max_new_tokens=32)
     ours = collect(steps)[0][0].tokens

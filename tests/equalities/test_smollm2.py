@@ -45,7 +45,6 @@ def run(smollm2: Path) -> Any:
 
 @pytest.fixture(scope="session")
 def llama() -> LlamaCpp:
-    pytest.importorskip("xllamacpp")
     return LlamaCpp(PACKAGES["smollm2"].path())
 
 
