@@ -16,6 +16,7 @@ import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 from tests.command import Result  # noqa: E402
+from tests.forks import Forks  # noqa: E402
 
 torch.set_num_threads(1)  # two test workers share two cores
 settings.register_profile("regard", deadline=None, max_examples=15, derandomize=True)
@@ -79,14 +80,22 @@ def two_threads() -> None:
     torch.set_num_threads(2)
 
 
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Programs that need not import torch anew."""
+    forks = Forks(tmp_path_factory.mktemp("forks"))
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def regard(tmp_path: Path):
+def regard(tmp_path: Path, forks: Forks):
     """Runs the command in a folder of its own: `regard("train", "sort", stdin=…)`."""
 
     def call(*arguments: str, stdin: str | bytes = "", **options) -> subprocess.CompletedProcess:
         text = isinstance(stdin, str)
         return subprocess.run(
-            [sys.executable, "-m", "regard", *map(str, arguments)],
+            [forks.regard, *map(str, arguments)],
             input=stdin,
             text=text,
             capture_output=True,

@@ -2,14 +2,13 @@
 
 Stand-ins keep this short: what is trained is trained for a few steps, and evaluated on valid;
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
-`pip`, whose commands the Makefile runs; torchrun's processes are forks, which need not import torch
-once more; DIR holds a few sentences, as does the package whose texts are read; and smollm2 is a
-small model with random weights.
+`pip`, whose commands the Makefile runs; commands are forks, which need not import torch once more,
+and so are torchrun's processes; DIR holds a few sentences, as does the package whose texts are
+read; and smollm2 is a small model with random weights.
 """
 
 import bz2
 import itertools
-import json
 import os
 import re
 import runpy
@@ -24,6 +23,7 @@ import pytest
 from regard import config
 from tests.conftest import TEXT, TINY, TINY_ON_FILES
 from tests.data.test_chat_template import CHATML
+from tests.forks import Forks
 from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_gguf
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +59,7 @@ def shortened(line: str) -> str:
     if line.startswith("regard import smollm2 "):
         return line.replace("smollm2", "stand-in.gguf", 1)
     if line.startswith("pip install "):
-        return "python -m pip install --help"
+        return f"{shlex.quote(sys.executable)} -m pip install --help"
     if line.startswith("make "):
         return f"make -n -C {shlex.quote(str(ROOT))} {line.removeprefix('make ')}"
     return line
@@ -75,6 +75,7 @@ def test_every_command_in_the_documents_runs(
     tmp_path: Path,
     tiny_run: Path,
     text_runs: Path,
+    forks: Forks,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shutil.copytree(tiny_run, tmp_path / "runs" / "sort")
@@ -107,7 +108,7 @@ def test_every_command_in_the_documents_runs(
             else:
                 commands.append(("bash", shortened(command)))
     if commands:
-        _run(commands, tmp_path)
+        _run(commands, tmp_path, forks)
 
 
 PLAY = "HAMLET\nThe king: is the day so young?\n\n" * 40
@@ -135,20 +136,20 @@ def _ask_for_help(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert end.value.code == 0
 
 
-def _run(commands: list[tuple[str, str]], folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+def _run(commands: list[tuple[str, str]], folder: Path, forks: Forks) -> None:
     modules = f"{ROOT}:{_installed_texts(folder / 'packages')}"
-    own = {"PATH": path, "PYTHONPATH": modules, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.forks"],
-        cwd=folder,
-        env=os.environ | own,
-        input="".join(json.dumps(command) + "\n" for command in commands),
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    own = {"PATH": forks.path, "PYTHONPATH": modules, "OMP_NUM_THREADS": "1"}
+    for language, text in commands:
+        result = subprocess.run(
+            [forks.folder / "python" if language == "python" else "bash", "-c", text],
+            cwd=folder,
+            env=os.environ | own,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert result.returncode == 0, f"{text}\n{result.stdout}\n{result.stderr}"
 
 
 @pytest.mark.parametrize("document", CHINESE, ids=name)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +146,9 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends(chatty: Path) -> None:
         _until(ours, b"\n> ")
         os.write(ours, b"Hello\n")
         _until(ours, b"\n> ")
-        time.sleep(0.2)  # till it waits for a message
-        process.send_signal(signal.SIGINT)
-        _until(ours, b"\n> ")  # a new line
+        # Again if nothing happens: a signal between the prompt and the wait for a key is noticed by
+        # Python at the next key.
+        _until(ours, b"\n> ", poke=lambda: process.send_signal(signal.SIGINT))
         os.write(ours, b"And you?\n")
         _until(ours, b"\n> ")
         os.write(ours, b"\x04")
@@ -158,13 +158,15 @@ def test_ctrl_c_stops_an_answer_and_ctrl_d_ends(chatty: Path) -> None:
         os.close(ours)
 
 
-def _until(terminal: int, text: bytes) -> None:
-    """Read what the terminal shows up to a text."""
+def _until(terminal: int, text: bytes, *, poke: Callable[[], None] = lambda: None) -> None:
+    """Read what the terminal shows up to a text; poke: what is done while it shows nothing."""
     shown, deadline = b"", time.monotonic() + 60
     while text not in shown:
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 1)[0]:
             shown += os.read(terminal, 4096)
+        else:
+            poke()
 
 
 def test_ctrl_c_stops_one_answer_and_the_next_is_given(

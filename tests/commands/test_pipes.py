@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forks import Forks
+
 
 def test_a_reader_that_leaves_is_no_error(tiny_run: Path) -> None:
     predict = f"{sys.executable} -m regard predict {tiny_run} --max-new-tokens 1"
@@ -35,9 +37,11 @@ def test_outputs_are_whole_where_nothing_can_be_told(tiny_run: Path) -> None:
     assert (result.returncode, result.stdout.count(b"\n")) == (0, 3)
 
 
-def test_training_goes_on_where_nobody_is_told(tmp_path: Path, tiny: list[str]) -> None:
+def test_training_goes_on_where_nobody_is_told(
+    tmp_path: Path, tiny: list[str], forks: Forks
+) -> None:
     """Standard error may be closed, or its reader may leave; Python may keep a buffer, or none."""
-    train = f"{sys.executable} -m regard train sort {' '.join(tiny)} --out"
+    train = f"{forks.regard} train sort {' '.join(tiny)} --out"
     for name, ends, unbuffered in (
         ("closed", "2>&-", ""),
         ("left", "2>&1 >/dev/null | true", ""),
@@ -49,7 +53,7 @@ def test_training_goes_on_where_nobody_is_told(tmp_path: Path, tiny: list[str]) 
             ["bash", "-c", command],
             cwd=tmp_path,
             capture_output=True,
-            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered, "OMP_NUM_THREADS": "1"},
         )
         assert (result.returncode, result.stderr) == (0, b"")
         assert (tmp_path / name / "checkpoints" / "step-6").is_dir()

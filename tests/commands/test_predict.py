@@ -4,7 +4,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from regard.system.errors import UserError
 from regard.tasks.alignment import align, words_or_characters
 from tests.command import refused
 from tests.conftest import TINY, TINY_ON_FILES
+from tests.forks import Forks
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,9 @@ def gru_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def started(run: Path) -> subprocess.Popen:
+def started(run: Path, forks: Forks) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "regard", "predict", str(run)],
+        [forks.regard, "predict", str(run)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,8 +38,8 @@ def started(run: Path) -> subprocess.Popen:
     )
 
 
-def test_a_line_is_answered_before_the_next_one_comes(tiny_run: Path) -> None:
-    process = started(tiny_run)
+def test_a_line_is_answered_before_the_next_one_comes(tiny_run: Path, forks: Forks) -> None:
+    process = started(tiny_run, forks)
     expected = regard.load(tiny_run).predict(["1 2", "3 4 5"])
     answers = []
     for line in (b"1 2\n", b"3 4 5\n"):
@@ -57,8 +57,8 @@ def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture) -> Non
     assert capsys.readouterr().out == '{"metrics": {"loss": null, "ppl": null, "bleu": 1.5}}\n'
 
 
-def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:
-    process = started(tiny_run)
+def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path, forks: Forks) -> None:
+    process = started(tiny_run, forks)
     process.stdout.close()
     process.stdin.write(b"1 2\n" * 3000)
     process.stdin.close()
@@ -67,11 +67,11 @@ def test_a_closed_pipe_ends_it_without_a_word(tiny_run: Path) -> None:
 
 
 def test_a_line_of_a_named_pipe_is_answered_before_the_next_one_comes(
-    tiny_run: Path, tmp_path: Path
+    tiny_run: Path, tmp_path: Path, forks: Forks
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     process = subprocess.Popen(
-        [sys.executable, "-m", "regard", "predict", tiny_run, tmp_path / "pipe"],
+        [forks.regard, "predict", tiny_run, tmp_path / "pipe"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -94,13 +94,13 @@ def test_a_dash_is_standard_input(call, tiny_run: Path) -> None:
 
 
 def test_a_bar_on_the_terminal_leaves_the_outputs_where_they_were_sent(
-    tiny_run: Path, tmp_path: Path
+    tiny_run: Path, tmp_path: Path, forks: Forks
 ) -> None:
     (tmp_path / "lines.txt").write_text("3 1 2\n2 1\n" * 20)
     screen, terminal = os.openpty()
     with (tmp_path / "out.txt").open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "regard", "predict", tiny_run, tmp_path / "lines.txt"],
+            [forks.regard, "predict", tiny_run, tmp_path / "lines.txt"],
             stdout=out,
             stderr=terminal,
         )

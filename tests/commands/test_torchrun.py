@@ -175,8 +175,9 @@ def test_each_process_has_a_gpu_of_its_own_or_is_refused(monkeypatch: pytest.Mon
 def test_the_threads_that_a_person_chose_are_kept(
     by_person: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = {"OMP_NUM_THREADS": "1"} if by_person else {}
+    own = {"HOME": "here"} | ({"OMP_NUM_THREADS": "1"} if by_person else {})
     with subprocess.Popen(["sleep", "60"], env=own) as stands_for_torchrun:
+        wait_for(lambda: b"HOME" in Path(f"/proc/{stands_for_torchrun.pid}/environ").read_bytes())
         monkeypatch.setattr(os, "getppid", lambda: stands_for_torchrun.pid)
         monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as torchrun sets it for its processes
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(12))

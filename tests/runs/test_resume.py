@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from regard.training.checkpoint import saved_steps
 from tests.conftest import as_options
+from tests.forks import Forks
 
 SETTINGS = [
     "train.steps=120",
@@ -28,9 +28,11 @@ MANY_EPOCHS = ["data.train=pairs.tsv", "data.valid=pairs.tsv", "train.batch_size
 ONE_EPOCH = ["train.batch_tokens=128", "data.epoch_size=3000"]
 
 
-def start(folder: Path, out: str, settings: list[str], *, resume: bool = False) -> subprocess.Popen:
+def start(
+    folder: Path, out: str, settings: list[str], forks: Forks, *, resume: bool = False
+) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "regard", "train", "sort", "--out", out]
+        [forks.regard, "train", "sort", "--out", out]
         + as_options(SETTINGS + settings)
         + (["--resume"] if resume else []),
         cwd=folder,
@@ -74,21 +76,23 @@ SHARED_OUT = [*MANY_EPOCHS, "train.optimizer=muon", "train.shares=2", "model.att
     [ONE_EPOCH, MANY_EPOCHS, AVERAGED, SHARED_OUT],
     ids=["one-epoch", "many-epochs", "averaged", "muon, shared out"],
 )
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[str]) -> None:
+def test_a_killed_run_resumes_to_the_same_bits(
+    tmp_path: Path, settings: list[str], forks: Forks
+) -> None:
     lines = [f"{i % 10} {i % 7} {i % 3}\t{i % 3} {i % 7} {i % 10}\n" for i in range(90)]
     (tmp_path / "pairs.tsv").write_text("".join(lines))
-    whole = start(tmp_path, "whole", settings)
+    whole = start(tmp_path, "whole", settings, forks)
     assert whole.wait() == 0, whole.stderr.read()
 
     run = tmp_path / "stopped"
-    stop_after(start(tmp_path, "stopped", settings), run, 21, signal.SIGKILL)
-    stop_after(start(tmp_path, "stopped", settings, resume=True), run, 49, signal.SIGKILL)
-    stopped = start(tmp_path, "stopped", settings, resume=True)
+    stop_after(start(tmp_path, "stopped", settings, forks), run, 21, signal.SIGKILL)
+    stop_after(start(tmp_path, "stopped", settings, forks, resume=True), run, 49, signal.SIGKILL)
+    stopped = start(tmp_path, "stopped", settings, forks, resume=True)
     messages = stop_after(stopped, run, 77, signal.SIGTERM)
     assert stopped.returncode == 143
     assert "Continue with:" in messages
     assert "--resume" in messages.splitlines()[-1]
-    last = start(tmp_path, "stopped", settings, resume=True)
+    last = start(tmp_path, "stopped", settings, forks, resume=True)
     assert last.wait() == 0, last.stderr.read()
 
     assert final_bits(run) == final_bits(tmp_path / "whole")
@@ -97,9 +101,12 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, settings: list[st
     assert not list(run.rglob(".*.part"))
 
 
-def test_ctrl_c_saves_the_step_it_was_at_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_step_it_was_at_and_says_how_to_go_on(
+    tmp_path: Path, forks: Forks
+) -> None:
     run = tmp_path / "run"
-    process = start(tmp_path, "run", [*ONE_EPOCH, "train.save_every=100000", "train.steps=100000"])
+    settings = [*ONE_EPOCH, "train.save_every=100000", "train.steps=100000"]
+    process = start(tmp_path, "run", settings, forks)
     deadline = time.monotonic() + 120
     while not (run / "metrics.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
