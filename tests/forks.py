@@ -2,18 +2,17 @@
 
     python -m tests.forks SOCKET        serves until it is ended
 
-`Forks` starts such a server, and has a folder with the programs `regard`, `torchrun` and `python`
-(the last for `python -c PROGRAM` alone), to be called by name, by a shell too. Each hands its
-arguments, folder, environment and open streams to the server, which forks; it ends as the fork
-does, passes SIGINT and SIGTERM on, and if it is killed, so is the fork. The fork ends as an
-interpreter does. What it trains is not drawn: pictures have tests of their own.
+`Forks` starts such a server, and has a folder with the programs `regard`, `torchrun` and `run-text`
+(a text in Python), to be called by name, by a shell too. Each hands its arguments, folder,
+environment and open streams to the server, which forks; it ends as the fork does, passes SIGINT and
+SIGTERM on, and if it is killed, so is the fork. The fork ends as an interpreter does. What it
+trains is not drawn: pictures have tests of their own.
 """
 
 import io
 import json
 import os
 import select
-import shlex
 import signal
 import socket
 import subprocess
@@ -21,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-PROGRAMS = ("regard", "torchrun", "python")
+PROGRAMS = ("regard", "torchrun", "run-text")
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
 server = socket.socket(socket.AF_UNIX)
@@ -197,10 +196,9 @@ def run(request: Request) -> None:
     request.put_on()
     if request.program == "torchrun":
         sys.exit(run_ranks(request.arguments))
-    if request.program == "python":
-        option, program = request.arguments
-        assert option == "-c", shlex.join(request.arguments)
-        exec(compile(program, "document", "exec"), {"__name__": "__main__"})
+    if request.program == "run-text":
+        (text,) = request.arguments
+        exec(compile(text, "text", "exec"), {"__name__": "__main__"})
         return
     from regard.commands.app import main
 

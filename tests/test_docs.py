@@ -59,7 +59,7 @@ def shortened(line: str) -> str:
     if line.startswith("regard import smollm2 "):
         return line.replace("smollm2", "stand-in.gguf", 1)
     if line.startswith("pip install "):
-        return f"{shlex.quote(sys.executable)} -m pip install --help"
+        return "python -m pip install --help"
     if line.startswith("make "):
         return f"make -n -C {shlex.quote(str(ROOT))} {line.removeprefix('make ')}"
     return line
@@ -141,7 +141,7 @@ def _run(commands: list[tuple[str, str]], folder: Path, forks: Forks) -> None:
     own = {"PATH": forks.path, "PYTHONPATH": modules, "OMP_NUM_THREADS": "1"}
     for language, text in commands:
         result = subprocess.run(
-            [forks.folder / "python" if language == "python" else "bash", "-c", text],
+            [forks.folder / "run-text", text] if language == "python" else ["bash", "-c", text],
             cwd=folder,
             env=os.environ | own,
             stdin=subprocess.DEVNULL,
