@@ -27,13 +27,21 @@ SLOW = (
     "tests/commands/",
     "tests/data/test_chat_template.py",
     "tests/data/test_corpus.py::test_memory",
+    "tests/data/test_generators.py",
     "tests/data/test_pronunciations.py",
     "tests/data/test_synthetic.py::test_held_out",
+    "tests/data/test_unreadable.py",
+    "tests/decoding/test_constraint.py",
+    "tests/decoding/test_contrastive.py",
+    "tests/decoding/test_readers.py",
+    "tests/decoding/test_speculation.py",
     "tests/equalities/",
+    "tests/fuzz/",
     "tests/models/test_seq2seq.py::test_a_run",
     "tests/models/test_seq2seq.py::test_the_same_loop",
     "tests/nn/test_embedding.py::test_the_padding_row_stays_zero_when_compiled",
     "tests/nn/test_int8.py",
+    "tests/nn/test_refusals.py",
     "tests/pretrained/",
     "tests/runs/",
     "tests/system/test_memory.py",
@@ -43,15 +51,27 @@ SLOW = (
     "tests/test_docs.py",
     "tests/training/",
 )
-"""Tests that train, start processes or compare whole models: `make check` leaves them out."""
+"""Tests that train, start processes, compare whole models or try all of a search's options:
+`make check` leaves them out."""
 QUICK = ("tests/training/test_schedules.py", "tests/training/test_loss.py")
 """Files among those that take a second or two."""
+
+
+def _is_slow(node: str) -> bool:
+    return node.startswith(SLOW) and not node.startswith(QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make check` does not import files that are slow as a whole, nor what they import."""
+    if config.option.markexpr != "not slow" or not collection_path.is_file():
+        return None
+    return _is_slow(collection_path.relative_to(config.rootpath).as_posix()) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow tests; the longest first, so that no worker is left alone with them."""
     for item in items:
-        if item.nodeid.startswith(SLOW) and not item.nodeid.startswith(QUICK):
+        if _is_slow(item.nodeid):
             item.add_marker("slow")
     items.sort(key=lambda item: "test_docs" not in item.nodeid)
 
