@@ -81,7 +81,7 @@ def transformers_work(folder: Path, rows: int) -> tuple[Work, list[int]]:
 
 
 def llama_cpp_work(file: Path) -> tuple[Work, list[int]]:
-    """One row in llama.cpp, by its own server on loopback; its own clock counts the new tokens."""
+    """One row in llama.cpp, by its own server on loopback."""
     import json
     import urllib.request
 
@@ -99,13 +99,11 @@ def llama_cpp_work(file: Path) -> tuple[Work, list[int]]:
         "cache_prompt": False,
         "return_tokens": True,
     }
-    request = urllib.request.Request(
-        server.listening_address + "/completion",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
+    headers = {"Content-Type": "application/json"}
 
-    def generate() -> list[int]:
+    def generate() -> list[int]:  # holds the server, which ends when nobody does
+        address = server.listening_address + "/completion"
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=300) as answer:
             return json.load(answer)["tokens"]
 
@@ -228,15 +226,12 @@ def main() -> None:
         if not (folder / "smollm2-hf").exists():
             prepare(folder)
         speed = bandwidth()
-        rows = [
-            row
-            for model in options.models
-            for batch in options.batches
-            for row in compare(folder, model, batch, rounds=options.rounds, bandwidth=speed)
-        ]
-    print(f"memory bandwidth {speed / 1e9:.1f} GB/s")
-    header = ["model", "batch", "", "tokens/s", "× transformers", "tokens shared", "bandwidth"]
-    print_table(header, rows)
+        print(f"memory bandwidth {speed / 1e9:.1f} GB/s\n", flush=True)
+        header = ["model", "batch", "", "tokens/s", "× transformers", "tokens shared", "bandwidth"]
+        for model, batch in itertools.product(options.models, options.batches):
+            rows = compare(folder, model, batch, rounds=options.rounds, bandwidth=speed)
+            print_table(header, rows)
+            print(flush=True)
 
 
 def compare(
