@@ -81,7 +81,9 @@ NO_TASK = Need(
 )
 TRANSFORMER = one_of("model.kind", "transformer")
 GPT = one_of("model.kind", "gpt")
-BLOCKS = one_of("model.kind", "transformer", "gpt")
+BERT = one_of("model.kind", "bert")
+SIZED = one_of("model.kind", "gpt", "bert")
+BLOCKS = one_of("model.kind", "transformer", "gpt", "bert")
 RECURRENT = one_of("model.kind", *RECURRENT_KINDS)
 ROTARY = one_of("model.positions", "rotary")
 AVERAGED = Need(
@@ -145,7 +147,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "tokenizer.joint": (TRANSLATE,),
     "tokenizer.dropout": (PAIRS,),
     "model.decoder_layers": (TRANSFORMER,),
-    "model.size": (GPT,),
+    "model.size": (SIZED,),
+    **dict.fromkeys(
+        ("model.max_positions", "model.segments", "model.embedding_norm", "model.pooler"), (BERT,)
+    ),
     "model.zero_init": (GPT,),
     **dict.fromkeys(
         (

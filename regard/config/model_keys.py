@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from regard.config.section import Section, listed
-from regard.config.sizes import GPT2, SIZES
+from regard.config.sizes import OF_KIND, SIZES
 
 if TYPE_CHECKING:
     SizeName = str
@@ -19,15 +19,16 @@ RECURRENT = ("rnn", "gru", "lstm")
 class Model(Section):
     """What is trained."""
 
-    kind: Literal["transformer", "gpt", "rnn", "gru", "lstm"] = Field(
+    kind: Literal["transformer", "gpt", "bert", "rnn", "gru", "lstm"] = Field(
         "transformer",
-        description="the Transformer, a GPT (its decoder alone; positions, activation and "
-        "scaled_embedding are then GPT-2's if not set), or recurrent layers of these cells",
+        description="the Transformer, a GPT (its decoder alone), a BERT (its encoder alone; both "
+        "have the parts of GPT-2 and of BERT where a key is not set), or recurrent layers of these "
+        "cells",
     )
     size: SizeName = Field(
         "",
-        description="a named size of a GPT, which stands for its layers, heads, widths and parts; "
-        "keys that are set beside it win",
+        description="a named size of a GPT or BERT, which stands for its layers, heads, widths and "
+        "parts; keys that are set beside it win",
     )
     d_model: int = Field(64, ge=1, le=65_536, description="D: the width of the model")
     n_layers: int = Field(
@@ -116,6 +117,26 @@ class Model(Section):
         description="fixed waves, a trained vector per position, queries and keys rotated by "
         "their position, or none",
     )
+    max_positions: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="how many learned positions a BERT has, if not data.max_length",
+    )
+    segments: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="how many texts a BERT tells apart in one row, by a vector of their own; 0: "
+        "none",
+    )
+    embedding_norm: bool = Field(
+        False, description="a norm after the sum of the embeddings of a BERT"
+    )
+    pooler: bool = Field(
+        False,
+        description="tanh(W h + b) of its first hidden state is what a BERT has for the whole text",
+    )
     rotary_base: float = Field(
         10_000.0,
         gt=1,
@@ -159,7 +180,8 @@ class Model(Section):
             return values
         size = values.get("size")
         sized = (SIZES.get(size, {}) if isinstance(size, str) else {}) | values
-        return GPT2 | sized if sized.get("kind") == "gpt" else sized
+        kind = sized.get("kind")
+        return (OF_KIND.get(kind, {}) if isinstance(kind, str) else {}) | sized
 
     @property
     def recurrent(self) -> bool:

@@ -38,6 +38,8 @@ class SpecialIds:
     """Pads short rows of a batch; None: any id may, since lengths say which tokens are real."""
     unknown: int | None = None
     """Stands for text that is not in the vocabulary."""
+    mask: int | None = None
+    """Stands in the place of a token that a model is to find: BERT's [MASK]."""
     opening: tuple[int, ...] | None = None
     """What a language model reads before a text; None: the end of the text before it."""
 
@@ -50,13 +52,13 @@ class SpecialIds:
     @property
     def all(self) -> frozenset[int]:
         """Every special id."""
-        ids = (self.padding, self.start, self.end, self.unknown)
+        ids = (self.padding, self.start, self.end, self.unknown, self.mask)
         return frozenset(token for token in ids if token is not None)
 
     @property
     def never_generated(self) -> tuple[int, ...]:
         """The ids that no output may contain: all but the end."""
-        ids = (self.padding, self.start, self.unknown)
+        ids = (self.padding, self.start, self.unknown, self.mask)
         return tuple(token for token in ids if token is not None and token != self.end)
 
     @property

@@ -1,9 +1,12 @@
 """Parts assembled into models."""
 
+from regard.models.bert import Bert
 from regard.models.classifier import RecurrentClassifier
 from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
+from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
+from regard.models.text_encoder import Encoded, TextEncoder
 from regard.models.transformer import Transformer
 
 EncoderDecoder = Transformer | AttentionSeq2Seq
@@ -12,8 +15,12 @@ EncoderDecoder = Transformer | AttentionSeq2Seq
 __all__ = [
     "GPT",
     "AttentionSeq2Seq",
+    "Bert",
+    "Encoded",
     "EncoderDecoder",
     "RecurrentClassifier",
+    "RecurrentEncoder",
     "RecurrentLanguageModel",
+    "TextEncoder",
     "Transformer",
 ]

@@ -51,14 +51,24 @@ class Blueprint:
         """A vector per token."""
         return TokenEmbedding(vocab, self.d_model, padding=padding, scaled=self.scaled_embedding)
 
-    def embedding(self, tokens: TokenEmbedding) -> Embedding:
-        """Tokens and positions, if positions are added."""
+    def embedding(
+        self, tokens: TokenEmbedding, *, segments: int = 0, norm: bool = False
+    ) -> Embedding:
+        """Tokens and positions, if positions are added; segments: how many kinds, 0 for none."""
         positions: SinusoidalPositions | LearnedPositions | None = None
         if self.positions == "learned":
             positions = LearnedPositions(self.d_model, length=self.max_length)
         elif self.positions == "sinusoidal":
             positions = SinusoidalPositions(self.d_model)
-        return Embedding(tokens, positions, dropout=self.dropout)
+        return Embedding(
+            tokens,
+            positions,
+            segments=TokenEmbedding(segments, self.d_model, padding=None, scaled=False)
+            if segments
+            else None,
+            norm=self.make_norm() if norm else None,
+            dropout=self.dropout,
+        )
 
     def stack(
         self,

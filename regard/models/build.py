@@ -4,10 +4,12 @@ from dataclasses import fields
 from typing import Any
 
 from regard.config import Config, Model
+from regard.models.bert import Bert
 from regard.models.blueprint import Blueprint
 from regard.models.classifier import RecurrentClassifier
 from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
+from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.transformer import Transformer
 
@@ -41,6 +43,28 @@ def language_model(
         zero_init=model.zero_init,
         padding=padding,
         max_length=config.data.max_length,
+        fast=model.cell == "fast",
+        **_blocks(model),
+    )
+
+
+def text_encoder(config: Config, *, vocab: int, padding: int | None) -> Bert | RecurrentEncoder:
+    """The encoder of `model.kind`, for so many tokens: the body of a model that only reads."""
+    model = config.model
+    if model.recurrent:
+        bidirectional = model.bidirectional
+        return RecurrentEncoder(
+            vocab, bidirectional=bidirectional, padding=padding, **_recurrent(model)
+        )
+    return Bert(
+        vocab,
+        n_layers=model.n_layers,
+        segments=model.segments,
+        embedding_norm=model.embedding_norm,
+        pooler=model.pooler,
+        padding=padding,
+        own_init=model.kind != "bert",
+        max_length=model.max_positions or config.data.max_length,
         fast=model.cell == "fast",
         **_blocks(model),
     )

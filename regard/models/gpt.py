@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.models.blueprint import Blueprint
+from regard.models.initial import INITIAL_STD, initialise
 from regard.nn.block import Block
 from regard.nn.context import Context
-from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
+from regard.nn.embedding import OutputProjection, VocabularySide
 from regard.nn.masks import document_mask
-from regard.nn.positions import LearnedPositions, document_positions
+from regard.nn.positions import document_positions
 from regard.nn.trace import Trace, at
 
 GPT2: dict[str, Any] = {
@@ -24,9 +25,6 @@ GPT2: dict[str, Any] = {
     "max_length": 1024,
 }
 """What GPT-2's blocks are made of, where a `Blueprint` has another default."""
-
-INITIAL_STD = 0.02
-"""Standard deviation of the first weights (Radford et al. 2018, §4.1)."""
 
 
 class GPT(nn.Module):
@@ -72,7 +70,7 @@ class GPT(nn.Module):
         self.embedding = blueprint.embedding(tokens)
         self.decoder = blueprint.stack(n_layers, windowed=True)
         self.output = OutputProjection(vocab, self.d_model, tied=tokens if tied else None)
-        self.apply(_initialise)
+        self.apply(initialise)
         for block in self.decoder.layers:
             _shrink_residuals(block, 0.0 if zero_init else INITIAL_STD / math.sqrt(2 * n_layers))
 
@@ -157,17 +155,6 @@ class GPT(nn.Module):
         ]
         lengths = torch.tensor([len(row) for row in rows], device=state.lengths.device)
         return self.start(pad_sequence(rows, batch_first=True), lengths)
-
-
-def _initialise(module: nn.Module) -> None:
-    """Normal weights, zero biases; the row of padding stays zero."""
-    if isinstance(module, nn.Linear | TokenEmbedding | LearnedPositions | OutputProjection):
-        nn.init.normal_(module.weight, std=INITIAL_STD)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)
-    if isinstance(module, TokenEmbedding | OutputProjection) and module.padding is not None:
-        with torch.no_grad():
-            module.weight[module.padding] = 0
 
 
 def _shrink_residuals(block: Block, std: float) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
+from regard.nn.norms import Norm
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, first_positions
 from regard.nn.trace import Trace, at
 
@@ -65,7 +66,8 @@ def check_tying(tie_embeddings: Tying, src_vocab: int, tgt_vocab: int) -> None:
 class Embedding(nn.Module):
     """Dropout(token + position): the input of the first layer of an encoder or decoder.
 
-    Without positions, where attention has its own.
+    Without positions, where attention has its own. BERT's is Dropout(Norm(token + position +
+    segment)) (Devlin et al. 2019, fig. 2): a segment says which of two texts a token belongs to.
     """
 
     def __init__(
@@ -73,11 +75,15 @@ class Embedding(nn.Module):
         tokens: TokenEmbedding,
         positions: SinusoidalPositions | LearnedPositions | None,
         *,
+        segments: TokenEmbedding | None = None,
+        norm: Norm | None = None,
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
+        self.segments = segments
+        self.norm = norm
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -85,14 +91,24 @@ class Embedding(nn.Module):
         tokens: Int[Tensor, "B L"],
         positions: Int[Tensor, "#B L"] | None = None,
         *,
+        segments: Int[Tensor, "B L"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B L D"]:
-        """positions: where each token stands in its row; None: 0, 1, 2, …"""
+        """positions: where each token stands in its row; None: 0, 1, 2, …
+
+        segments: which text each token belongs to; None: all to the first.
+        """
         embedded = self.tokens(tokens, trace=at(trace, "tokens"))  # B L D
         if self.positions is not None:
             if positions is None:
                 positions = first_positions(tokens.size(1), device=tokens.device)
             embedded = embedded + self.positions(positions, trace=at(trace, "positions"))
+        if self.segments is not None:
+            if segments is None:
+                segments = torch.zeros_like(tokens)
+            embedded = embedded + self.segments(segments, trace=at(trace, "segments"))
+        if self.norm is not None:
+            embedded = self.norm(embedded, trace=at(trace, "norm"))
         output = self.dropout(embedded)
         if trace is not None:
             trace.record(output=output)

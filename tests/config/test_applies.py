@@ -17,7 +17,7 @@ LM = ("task=lm", "model.kind=gru", "train.metric=loss")
 
 IDLE = {
     ("parity", "model.n_heads=7"): "model.n_heads=7 would do nothing: it is for "
-    "model.kind=transformer or gpt, not for model.kind=lstm. Leave it out.",
+    "model.kind=transformer, gpt or bert, not for model.kind=lstm. Leave it out.",
     ("parity", "model.positions=rotary"): "it is for model.kind=transformer",
     ("parity", "model.d_ff=7"): "it is for model.kind=transformer",
     ("parity", "model.tie_embeddings=none"): "it is for task=translate or lm",
