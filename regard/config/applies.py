@@ -73,6 +73,8 @@ def _named(chosen: Chosen) -> str:
 TRANSLATE = one_of("task", "translate")
 CLASSIFY = one_of("task", "classify")
 LM = one_of("task", "lm")
+EMBED = one_of("task", "embed")
+POOLS = one_of("task", "classify", "embed")
 ONE_TEXT = one_of("task", "classify", "lm")
 GENERATES = one_of("task", "translate", "lm")
 PAIRS = one_of("task", "translate", "classify")
@@ -179,7 +181,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "model.bridge": (TRANSLATE, RECURRENT),
     "model.output_bias": (TRANSLATE, RECURRENT),
     "model.bidirectional": (PAIRS, RECURRENT),
-    "model.pooling": (CLASSIFY,),
+    "model.pooling": (POOLS,),
+    "model.normalize": (EMBED,),
     "model.recurrent_init": (RECURRENT,),
     "model.tie_embeddings": (GENERATES,),
     "train.teacher_forcing": (TRANSLATE, RECURRENT),

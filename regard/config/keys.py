@@ -23,11 +23,16 @@ class About(Section):
 
 HOW_TO_TRAIN = "it says how to train, as in -s train.steps=1000 -s train.batch_size=32."
 MISSING_TRAIN = f"the key 'train' is missing: {HOW_TO_TRAIN}"
+NOT_TRAINED = (
+    "task=embed is not trained by itself: import an encoder, as in regard import minilm, or take "
+    "the vectors of a run that was trained for another task with regard embed RUN"
+)
 
 KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),
     "classify": ("rnn", "gru", "lstm"),
     "lm": ("gpt", "rnn", "gru", "lstm"),
+    "embed": ("bert", "transformer"),
 }
 """The kinds of model that can do each task."""
 
@@ -36,9 +41,10 @@ class Config(Section):
     """Everything that decides what a run does."""
 
     schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
-    task: Literal["translate", "classify", "lm"] = Field(
+    task: Literal["translate", "classify", "lm", "embed"] = Field(
         "translate",
-        description="any sequence to sequence, a class for a text, or the next token of a text",
+        description="any sequence to sequence, a class for a text, the next token of a text, or "
+        "a vector for a text (embed, which is imported and not trained)",
     )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
@@ -65,6 +71,8 @@ class Config(Section):
 
     def require_training(self, *, where: str) -> None:
         """Refuse to train where the configuration does not say how, or on what."""
+        if self.task == "embed":
+            raise UserError(f"{where}: {NOT_TRAINED}.")
         if self.train is None:
             raise UserError(f"{where}: {MISSING_TRAIN}")
         for split in ("train", "valid", "test"):
@@ -81,6 +89,9 @@ class Config(Section):
                 f"model.kind={self.model.kind} is not available for task={self.task}; "
                 f"it may be {listed(KINDS[self.task])}"
             )
+        unknown = {"classify": "cls", "embed": "attention"}.get(self.task)
+        if self.model.pooling == unknown:
+            raise ValueError(f"model.pooling={unknown} is not available for task={self.task}")
         kinds = ("chars", "bytes")
         if (
             self.task == "lm"
@@ -103,6 +114,8 @@ class Config(Section):
     def _training_fits_the_task(self) -> "Config":
         if self.train is None:
             return self
+        if self.task == "embed":
+            raise ValueError(NOT_TRAINED)
         if self.task != "translate" and self.train.r_drop:
             raise ValueError(f"train.r_drop is for task=translate, not task={self.task}")
         if self.task == "lm" and self.model.recurrent and self.train.shares > 1:

@@ -77,6 +77,7 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     "translate": ("loss", "token_accuracy"),
     "classify": ("loss", "accuracy"),
     "lm": ("loss", "token_accuracy"),
+    "embed": (),
 }
 """What train.metric may be for each task; translate has those of its outputs as well."""
 

@@ -97,8 +97,15 @@ class Model(Section):
     bidirectional: bool = Field(
         True, description="a recurrent encoder or classifier reads both ways"
     )
-    pooling: Literal["final", "mean", "max", "attention"] = Field(
-        "final", description="what a classifier looks at: the last state, or all of them"
+    pooling: Literal["final", "mean", "max", "attention", "cls"] = Field(
+        "final",
+        description="what a classifier looks at, or what the vector of a text is: the last state "
+        "(or BERT's pooler), all states, or that of the first token (cls)",
+    )
+    normalize: bool = Field(
+        True,
+        description="the vector of a text is divided by its length, so that a dot product of "
+        "two is their cosine",
     )
     recurrent_init: Literal["orthogonal", "uniform"] = Field(
         "orthogonal", description="how recurrent weights begin; uniform is torch's default"

@@ -6,6 +6,7 @@ from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
 from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
+from regard.models.text_embedder import TextEmbedder
 from regard.models.text_encoder import Encoded, TextEncoder
 from regard.models.transformer import Transformer
 
@@ -21,6 +22,7 @@ __all__ = [
     "RecurrentClassifier",
     "RecurrentEncoder",
     "RecurrentLanguageModel",
+    "TextEmbedder",
     "TextEncoder",
     "Transformer",
 ]

@@ -1,7 +1,7 @@
 """From a configuration to a model."""
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from regard.config import Config, Model
 from regard.models.bert import Bert
@@ -11,7 +11,9 @@ from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
 from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
+from regard.models.text_embedder import Pool, TextEmbedder
 from regard.models.transformer import Transformer
+from regard.nn.pooling import PoolingKind
 
 
 def recurrent_classifier(
@@ -23,7 +25,7 @@ def recurrent_classifier(
         vocab,
         classes,
         bidirectional=model.bidirectional,
-        pooling=model.pooling,
+        pooling=cast(PoolingKind, model.pooling),
         padding=padding,
         **_recurrent(model),
     )
@@ -68,6 +70,13 @@ def text_encoder(config: Config, *, vocab: int, padding: int | None) -> Bert | R
         fast=model.cell == "fast",
         **_blocks(model),
     )
+
+
+def text_embedder(config: Config, *, vocab: int, padding: int | None) -> TextEmbedder:
+    """The encoder of `model.kind`, and how its states become the vector of a text."""
+    body = cast(Bert, text_encoder(config, vocab=vocab, padding=padding))
+    pooling = cast(Pool, config.model.pooling)
+    return TextEmbedder(body, pooling=pooling, normalize=config.model.normalize)
 
 
 def _recurrent(model: Model) -> dict[str, Any]:

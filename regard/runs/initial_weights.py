@@ -186,7 +186,8 @@ def _vocabularies(task: Task) -> list[tuple[str, str]]:
 
 
 def _side(name: str, model: Any) -> VocabularySide | None:
-    return model.vocabulary_parts.get(_part(name))
+    sides = model.vocabulary_parts.items()
+    return next((side for part, side in sides if _within(name, part)), None)
 
 
 def _is_tokenizer(file: str) -> bool:

@@ -1,6 +1,7 @@
 """One file per task: it joins data, model, loss, metrics and predictions."""
 
 from regard.tasks.classify import Classification, Classify
+from regard.tasks.embed import Embed, Embedding
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.lm import Continuation, LanguageModelling
 from regard.tasks.prediction import Prediction
@@ -11,6 +12,7 @@ from regard.tasks.translator import Translation
 
 TASKS: dict[str, type[Task]] = {
     "classify": Classify,
+    "embed": Embed,
     "lm": LanguageModelling,
     "translate": Translate,
 }
@@ -23,6 +25,8 @@ __all__ = [
     "Classify",
     "Continuation",
     "Counts",
+    "Embed",
+    "Embedding",
     "Evaluation",
     "LanguageModelling",
     "Prediction",

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.batches import Padded, pad, padded
 from regard.data.examples import Ids
 from regard.decoding import Hypothesis, Replay, Stepper
-from regard.models import GPT, RecurrentClassifier, RecurrentLanguageModel
+from regard.models import GPT, RecurrentClassifier, RecurrentLanguageModel, TextEmbedder
 from regard.nn import Trace
 from regard.nn.cells import CellKind
 from regard.nn.pooling import KINDS as POOLINGS
@@ -29,7 +29,9 @@ from regard.verify.within import (
 )
 
 LanguageModel = GPT | RecurrentLanguageModel
-SequenceModel = RecurrentClassifier | LanguageModel
+OfWhole = RecurrentClassifier | TextEmbedder
+"""Models that give one vector for a whole sequence: logits of classes, or what stands for it."""
+SequenceModel = OfWhole | LanguageModel
 
 
 def random_sequence_models() -> dict[str, SequenceModel]:
@@ -69,7 +71,7 @@ def sequence_checks(
     }
     if isinstance(model, RecurrentLanguageModel):
         near["chunks = the whole"] = partial(in_chunks, model, rows)
-    if not isinstance(model, RecurrentClassifier):
+    if not isinstance(model, OfWhole):
         exact["the future does not reach the past"] = partial(future_against_past, model, rows)
         rows = _with_room(rows, model.max_length)
         for name, search in decoders().items() if rows else ():
@@ -92,8 +94,8 @@ def _with_room(rows: list[Ids], max_length: int | float) -> list[Ids]:
 
 
 def _logits(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) -> Tensor:
-    """The logits that are compared: of the classes, or after each real token."""
-    if isinstance(model, RecurrentClassifier):
+    """What is compared: logits of the classes, a vector, or logits after each real token."""
+    if isinstance(model, OfWhole):
         return model(rows.tokens, rows.lengths, trace=trace)
     logits = _after_each(model, rows.tokens, lengths=rows.lengths, trace=trace)
     real = torch.arange(rows.tokens.size(1)) < rows.lengths[:, None]  # B L

@@ -1,0 +1,176 @@
+"""Embedder: lines to vectors, those of like length together, the vectors in order."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.config import Config
+from regard.data.batches import padded
+from regard.data.examples import Ids
+from regard.data.frame import FRAME, framed
+from regard.data.tokenizer import Tokenizer
+from regard.models import RecurrentClassifier
+from regard.models.text_embedder import Encode, Pool, embed
+from regard.system.engine import Engine
+from regard.system.errors import UserError
+from regard.system.memory import naming_the_batch
+from regard.tasks.generating import listener
+
+BATCH_TOKENS = 4096
+"""The most tokens of a batch, padding counted; a single longer text is a batch by itself."""
+
+OnLong = Literal["error", "cut", "windows"]
+"""What becomes of a text that is too long: refused, its beginning read, or read in parts."""
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """What makes vectors of lines: an encoder, its tokenizer, and a pooling."""
+
+    encode: Encode
+    tokenizer: Tokenizer
+    engine: Engine
+    _: KW_ONLY
+    width: int
+    """D: how many numbers a vector has."""
+    longest: int | float
+    """How many tokens the encoder can read, [CLS] and [SEP] among them."""
+    framed: bool
+    """Whether it expects `[CLS] text [SEP]`."""
+    pool: Pool = "mean"
+    normalize: bool = True
+
+    @property
+    def room(self) -> int | float:
+        """How many tokens of a text fit."""
+        return self.longest - FRAME if self.framed else self.longest
+
+    def too_long(self, ids: Ids) -> str | None:
+        """Why a text with these token ids cannot be read whole; None if it can."""
+        return why_too_long(ids, self.room)
+
+    def vectors(self, texts: Sequence[Ids]) -> Float[np.ndarray, "N D"]:
+        """The vector of each text; of one without tokens, zeros.
+
+        A text that is too long is read in parts as long as fit: its vector is the mean of theirs,
+        weighted by their tokens (for `max`, the largest values).
+        """
+        parts = [(number, part) for number, ids in enumerate(texts) for part in self._parts(ids)]
+        of_parts = self._of_rows([self._row(part) for _, part in parts])  # P D
+        numbers = torch.tensor([number for number, _ in parts], dtype=torch.int64)
+        if len(parts) == len(numbers.unique()):
+            vectors = torch.zeros(len(texts), self.width).index_copy_(0, numbers, of_parts)
+        else:
+            vectors = self._joined(of_parts, numbers, [len(part) for _, part in parts], len(texts))
+        return (F.normalize(vectors, dim=-1) if self.normalize else vectors).numpy()
+
+    def _parts(self, ids: Ids) -> list[Ids]:
+        if len(ids) <= self.room:
+            return [ids] if ids else []
+        room = int(self.room)
+        return [ids[begin : begin + room] for begin in range(0, len(ids), room)]
+
+    def _row(self, ids: Ids) -> Ids:
+        return framed(ids, self.tokenizer.special) if self.framed else ids
+
+    def _joined(
+        self, vectors: Float[Tensor, "P D"], numbers: Tensor, lengths: Sequence[int], count: int
+    ) -> Float[Tensor, "N D"]:
+        """One vector per text from those of its parts."""
+        joined = torch.zeros(count, self.width)
+        if self.pool == "max":
+            which = numbers[:, None].expand_as(vectors)
+            return joined.scatter_reduce_(0, which, vectors, "amax", include_self=False)
+        weights = torch.tensor(lengths, dtype=torch.float32)
+        total = torch.zeros(count).index_add_(0, numbers, weights)
+        joined.index_add_(0, numbers, vectors * weights[:, None])
+        return joined / total.clamp(min=1)[:, None]
+
+    def _of_rows(self, rows: Sequence[Ids]) -> Float[Tensor, "P D"]:
+        """The vector of every row, not normalised; rows of like length are read together."""
+        vectors = torch.empty(len(rows), self.width)
+        done, listen = 0, listener.get()
+        for numbers in batches_by_length([len(row) for row in rows]):
+            batch = padded([rows[number] for number in numbers], self.tokenizer.special)
+            with (
+                torch.inference_mode(),
+                self.engine.autocast(),
+                naming_the_batch("a batch of texts", remedy="shorter texts (--on-long)"),
+            ):
+                tokens, lengths = batch.to(self.engine.device)
+                output = embed(self.encode, tokens, lengths, pool=self.pool, normalize=False)
+            vectors[numbers] = output.float().cpu()
+            done += len(numbers)
+            if listen is not None:
+                listen(done, len(rows))
+        if not vectors.isfinite().all():
+            raise UserError(
+                "The model gives vectors that are not finite: its weights are damaged. Put a good "
+                "copy of them back."
+            )
+        return vectors
+
+
+def why_too_long(ids: Ids, room: int | float) -> str | None:
+    """Why a text with these token ids cannot be read whole; None if it can."""
+    if len(ids) <= room:
+        return None
+    return f"the text has {len(ids):,} tokens, and this model reads at most {room:,}: split it."
+
+
+def positions(config: Config) -> int:
+    """How many tokens an encoder with learned positions can read."""
+    return config.model.max_positions or config.data.max_length
+
+
+def batches_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Which rows are read together: sorted by length, each batch of about `BATCH_TOKENS`."""
+    order = sorted(range(len(lengths)), key=lambda number: lengths[number])
+    batches: list[list[int]] = []
+    for number in order:
+        # Sorted: the newest row is the longest of its batch.
+        if not batches or (len(batches[-1]) + 1) * lengths[number] > BATCH_TOKENS:
+            batches.append([])
+        batches[-1].append(number)
+    return batches
+
+
+def embedder_of(
+    model: Any, config: Config, tokenizer: Tokenizer, engine: Engine, *, where: str
+) -> Embedder:
+    """What makes vectors with a model's encoder; where: the run, for messages."""
+    body = getattr(model, "body", None)
+    encode: Any = model.states if isinstance(model, RecurrentClassifier) else body
+    if encode is None:
+        raise UserError(
+            f"{where} has no encoder that reads a text whole, so that it gives no vectors: its "
+            f"task is {config.task}, its model {config.model.kind}. Import one (regard import "
+            f"minilm), or take a run of task=embed, mlm or classify."
+        )
+    is_framed = bool(getattr(encode, "framed", False))
+    return Embedder(
+        encode,
+        tokenizer,
+        engine,
+        width=config.model.d_model,
+        longest=positions(config) if is_framed else math.inf,
+        framed=is_framed,
+    )
+
+
+def with_pooling(
+    embedder: Embedder, *, pool: Pool | None = None, normalize: bool | None = None
+) -> Embedder:
+    """The same with another pooling; None: as it is."""
+    return replace(
+        embedder,
+        pool=embedder.pool if pool is None else pool,
+        normalize=embedder.normalize if normalize is None else normalize,
+    )
