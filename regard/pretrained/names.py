@@ -1,4 +1,4 @@
-"""Where every weight of a GPT stands in the files of other libraries: one table per family.
+"""Where every weight of ours stands in the files of other libraries: one table per family.
 
 A table is read in both directions: from their names to ours on import, back on export. `{n}` is the
 number of a layer.
@@ -93,6 +93,45 @@ LLAMA: Table = {
 }
 """Llama, Mistral and Qwen in a Hugging Face folder."""
 
+BERT_BLOCK = "body.encoder.layers.{n}."
+
+
+def _bert(part: str, ours: str) -> Table:
+    """The weight and bias of one of theirs, under the name of ours."""
+    return {f"{ours}.{kind}": _of(f"{part}.{kind}") for kind in ("weight", "bias")}
+
+
+def _bert_layer(part: str, ours: str) -> Table:
+    return _bert("bert.encoder.layer.{n}." + part, BERT_BLOCK + ours)
+
+
+def _bert_attention(kind: str) -> Place:
+    layer = "bert.encoder.layer.{n}.attention.self."
+    return _of(*(f"{layer}{part}.{kind}" for part in ("query", "key", "value")))
+
+
+BERT: Table = {
+    "body.embedding.tokens.weight": _of("bert.embeddings.word_embeddings.weight"),
+    "body.embedding.positions.weight": _of("bert.embeddings.position_embeddings.weight"),
+    "body.embedding.segments.weight": _of("bert.embeddings.token_type_embeddings.weight"),
+    **_bert("bert.embeddings.LayerNorm", "body.embedding.norm"),
+    BERT_BLOCK + "self_attention.projection.weight": _bert_attention("weight"),
+    BERT_BLOCK + "self_attention.projection.bias": _bert_attention("bias"),
+    **_bert_layer("attention.output.dense", "self_attention.output"),
+    **_bert_layer("attention.output.LayerNorm", "self_attention_residual.norm"),
+    **_bert_layer("intermediate.dense", "feed_forward.inner"),
+    **_bert_layer("output.dense", "feed_forward.outer"),
+    **_bert_layer("output.LayerNorm", "feed_forward_residual.norm"),
+    **_bert("bert.pooler.dense", "body.pooler.linear"),
+}
+"""BERT in a Hugging Face folder, as the body of a model."""
+
+BERT_CLASSES: Table = BERT | _bert("classifier", "output")
+"""BertForSequenceClassification and BertForTokenClassification."""
+
+BERT_SPAN: Table = BERT | _bert("qa_outputs", "output")
+"""BertForQuestionAnswering."""
+
 GGUF_LLAMA: Table = {
     "embedding.tokens.weight": _of("token_embd.weight"),
     BLOCK + "self_attention.projection.weight": _of(
@@ -129,7 +168,8 @@ GGUF_GPT2: Table = {
 }
 """GPT-2 in a GGUF file."""
 
-LAYER = re.compile(r"(?<=decoder\.layers\.)\d+(?=\.)")
+LAYER = re.compile(r"(?<=coder\.layers\.)\d+(?=\.)")
+"""The number of a layer of an encoder or a decoder of blocks."""
 
 
 def place_of(name: str, table: Table) -> Place:

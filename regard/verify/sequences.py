@@ -1,4 +1,4 @@
-"""Equalities of models that read one sequence: classifiers and language models."""
+"""Equalities of models that read one sequence: text encoders, what has one, language models."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,10 +12,18 @@ from torch import Tensor
 from regard.data.batches import Padded, pad, padded
 from regard.data.examples import Ids
 from regard.decoding import Hypothesis, Replay, Stepper
-from regard.models import GPT, RecurrentClassifier, RecurrentLanguageModel, TextEmbedder
+from regard.models import (
+    GPT,
+    Bert,
+    Encoded,
+    RecurrentClassifier,
+    RecurrentEncoder,
+    RecurrentLanguageModel,
+)
 from regard.nn import Trace
 from regard.nn.cells import CellKind
 from regard.nn.pooling import KINDS as POOLINGS
+from regard.nn.positions import LearnedPositions
 from regard.verify.check import TOLERANCE, Check, largest
 from regard.verify.within import (
     GENERATED,
@@ -29,15 +37,14 @@ from regard.verify.within import (
 )
 
 LanguageModel = GPT | RecurrentLanguageModel
-OfWhole = RecurrentClassifier | TextEmbedder
-"""Models that give one vector for a whole sequence: logits of classes, or what stands for it."""
-SequenceModel = OfWhole | LanguageModel
+SequenceModel = Any
+"""A language model, or what reads a text whole: `model(tokens, lengths, trace=)`."""
 
 
 def random_sequence_models() -> dict[str, SequenceModel]:
     """Small models of every kind, with weights large enough that their predictions differ."""
     kinds: tuple[CellKind, ...] = ("rnn", "gru", "lstm")
-    models: dict[str, SequenceModel] = {}
+    models: dict[str, Any] = {}
     for kind in kinds:
         for pooling in POOLINGS:
             models[f"RecurrentClassifier ({kind}, {pooling})"] = RecurrentClassifier(
@@ -46,10 +53,23 @@ def random_sequence_models() -> dict[str, SequenceModel]:
         models[f"RecurrentLanguageModel ({kind})"] = RecurrentLanguageModel(
             VOCAB, kind=kind, d_model=32, n_layers=2
         )
-    for positions in ("learned", "rotary"):
-        models[f"GPT ({positions})"] = GPT(
-            VOCAB, d_model=32, n_layers=2, n_heads=4, d_ff=64, positions=positions, max_length=16
+        models[f"RecurrentEncoder ({kind})"] = RecurrentEncoder(
+            VOCAB, kind=kind, d_model=32, n_layers=2, bidirectional=True
         )
+    sizes: dict[str, Any] = {"d_model": 32, "n_layers": 2, "n_heads": 4, "d_ff": 64}
+    models["Bert"] = Bert(VOCAB, max_length=16, padding=0, **sizes)
+    models["Bert (pre-norm, sinusoidal, without segments and pooler)"] = Bert(
+        VOCAB,
+        norm="pre",
+        positions="sinusoidal",
+        segments=0,
+        embedding_norm=False,
+        pooler=False,
+        own_init=True,
+        **sizes,
+    )
+    for positions in ("learned", "rotary"):
+        models[f"GPT ({positions})"] = GPT(VOCAB, positions=positions, max_length=16, **sizes)
     return {name: perturbed(model) for name, model in models.items()}
 
 
@@ -71,7 +91,7 @@ def sequence_checks(
     }
     if isinstance(model, RecurrentLanguageModel):
         near["chunks = the whole"] = partial(in_chunks, model, rows)
-    if not isinstance(model, OfWhole):
+    if isinstance(model, LanguageModel):
         exact["the future does not reach the past"] = partial(future_against_past, model, rows)
         rows = _with_room(rows, model.max_length)
         for name, search in decoders().items() if rows else ():
@@ -93,13 +113,15 @@ def _with_room(rows: list[Ids], max_length: int | float) -> list[Ids]:
     return [row[: int(min(most, len(row)))] for row in rows] if most >= 1 else []
 
 
-def _logits(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) -> Tensor:
-    """What is compared: logits of the classes, a vector, or logits after each real token."""
-    if isinstance(model, OfWhole):
-        return model(rows.tokens, rows.lengths, trace=trace)
-    logits = _after_each(model, rows.tokens, lengths=rows.lengths, trace=trace)
+def _outputs(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) -> list[Tensor]:
+    """What is compared: what the model gives for each row, and for each real token."""
     real = torch.arange(rows.tokens.size(1)) < rows.lengths[:, None]  # B L
-    return logits[real]
+    if isinstance(model, LanguageModel):
+        return [_after_each(model, rows.tokens, lengths=rows.lengths, trace=trace)[real]]
+    output = model(rows.tokens, rows.lengths, trace=trace)
+    if isinstance(output, Encoded):
+        return [output.hidden[real], output.summary]
+    return [output]
 
 
 def _after_each(model: LanguageModel, tokens: Tensor, **options: Any) -> Tensor:
@@ -109,33 +131,45 @@ def _after_each(model: LanguageModel, tokens: Tensor, **options: Any) -> Tensor:
     return model(tokens, **options)[0]
 
 
+def _pairs(left: list[Tensor], right: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(left, right, strict=True))
+
+
 @torch.inference_mode()
 def fast_against_reference(model: SequenceModel, rows: list[Ids]) -> float:
     """A trace takes the reference path everywhere."""
     batch = padded(rows)
-    return largest([(_logits(model, batch), _logits(model, batch, trace=Trace()))])
+    return largest(_pairs(_outputs(model, batch), _outputs(model, batch, trace=Trace())))
 
 
 @torch.inference_mode()
 def batch_against_rows(model: SequenceModel, rows: list[Ids]) -> float:
-    singles = torch.cat([_logits(model, padded([row])) for row in rows])
-    return largest([(_logits(model, padded(rows)), singles)])
+    singles = [_outputs(model, padded([row])) for row in rows]
+    joined = [torch.cat(parts) for parts in zip(*singles, strict=True)]
+    return largest(_pairs(_outputs(model, padded(rows)), joined))
 
 
 @torch.inference_mode()
 def more_padding(model: SequenceModel, rows: list[Ids]) -> float:
     """Two more positions in each row, if it can have them, with any id: they are not real."""
     batch = padded(rows)
-    room = getattr(model, "max_length", math.inf) - batch.tokens.size(1)
+    room = _positions(model) - batch.tokens.size(1)
     wide = Padded(F.pad(batch.tokens, (0, int(min(2, room))), value=1), batch.lengths)
-    return largest([(_logits(model, wide), _logits(model, batch))])
+    return largest(_pairs(_outputs(model, wide), _outputs(model, batch)))
+
+
+def _positions(model: SequenceModel) -> int | float:
+    """How many tokens a model can read at most."""
+    learned = [part for part in model.modules() if isinstance(part, LearnedPositions)]
+    most: int | float = getattr(model, "max_length", math.inf)
+    return min([most, *(len(part.weight) for part in learned)])
 
 
 @torch.inference_mode()
 def saved_and_loaded(model: SequenceModel, rows: list[Ids]) -> float:
-    before = _logits(model, padded(rows))
+    before = _outputs(model, padded(rows))
     restored(model)
-    return largest([(_logits(model, padded(rows)), before)])
+    return largest(_pairs(_outputs(model, padded(rows)), before))
 
 
 @torch.inference_mode()

@@ -5,7 +5,7 @@ import torch
 
 from regard import config
 from regard.config.sizes import SIZES
-from regard.models.build import language_model
+from regard.models.build import language_model, text_encoder
 from regard.system.errors import UserError
 
 LM = ("task=lm", "train.metric=loss", "tokenizer.kind=chars")
@@ -20,6 +20,17 @@ PUBLISHED = {
 """Vocabulary, context, and weights of the checkpoints on the Hugging Face hub."""
 
 
+PUBLISHED_BERT = {
+    "bert-tiny": 4_385_920,
+    "bert-mini": 11_170_560,
+    "bert-small": 28_763_648,
+    "bert-base": 109_482_240,
+    "bert-large": 335_141_888,
+    "minilm-l6": 22_713_216,
+}
+"""Weights of the uncased encoders, with their 30,522 word pieces, 512 positions and pooler."""
+
+
 def load(*settings: str) -> config.Config:
     return config.load("sort", [*LM, *settings])
 
@@ -31,6 +42,15 @@ def test_a_named_size_has_the_published_number_of_weights(size: str) -> None:
     with torch.device("meta"):
         model = language_model(settings, vocab=vocab, padding=None)
     assert sum(weight.numel() for weight in model.parameters()) == weights
+
+
+@pytest.mark.parametrize("size", PUBLISHED_BERT)
+def test_a_named_bert_has_the_published_number_of_weights(size: str) -> None:
+    model = config.Model(size=size)
+    settings = config.Config.model_construct(model=model, data=config.Data())
+    with torch.device("meta"):
+        encoder = text_encoder(settings, vocab=30_522, padding=0)
+    assert sum(weight.numel() for weight in encoder.parameters()) == PUBLISHED_BERT[size]
 
 
 @pytest.mark.parametrize("settings", [("model.n_layers=3", "model.size=gpt2")] * 2)
@@ -69,5 +89,7 @@ def test_a_gpt_has_the_parts_of_gpt2_where_no_key_is_set() -> None:
 def test_an_unknown_size_and_one_for_another_kind_are_refused() -> None:
     with pytest.raises(UserError, match=r"model.size='gpt5' is not one of"):
         load("model.size=gpt5")
-    with pytest.raises(UserError, match=r"it is for model.kind=gpt or bert, not for model.kind=lstm"):
+    with pytest.raises(
+        UserError, match=r"it is for model.kind=gpt or bert, not for model.kind=lstm"
+    ):
         load("model.kind=lstm", "model.size=gpt2")
