@@ -107,6 +107,11 @@ class Model(Section):
         description="the vector of a text is divided by its length, so that a dot product of "
         "two is their cosine",
     )
+    crf: bool = Field(
+        False,
+        description="a tagger learns which tags follow which, and scores whole sequences of them: "
+        "a conditional random field",
+    )
     recurrent_init: Literal["orthogonal", "uniform"] = Field(
         "orthogonal", description="how recurrent weights begin; uniform is torch's default"
     )

@@ -6,6 +6,8 @@ from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
 from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
+from regard.models.span_finder import SpanFinder, SpanLogits
+from regard.models.tagger import Tagger
 from regard.models.text_embedder import TextEmbedder
 from regard.models.text_encoder import Encoded, TextEncoder
 from regard.models.transformer import Transformer
@@ -22,6 +24,9 @@ __all__ = [
     "RecurrentClassifier",
     "RecurrentEncoder",
     "RecurrentLanguageModel",
+    "SpanFinder",
+    "SpanLogits",
+    "Tagger",
     "TextEmbedder",
     "TextEncoder",
     "Transformer",

@@ -11,6 +11,8 @@ from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
 from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
+from regard.models.span_finder import SpanFinder
+from regard.models.tagger import Tagger
 from regard.models.text_embedder import Pool, TextEmbedder
 from regard.models.transformer import Transformer
 from regard.nn.pooling import PoolingKind
@@ -77,6 +79,17 @@ def text_embedder(config: Config, *, vocab: int, padding: int | None) -> TextEmb
     body = cast(Bert, text_encoder(config, vocab=vocab, padding=padding))
     pooling = cast(Pool, config.model.pooling)
     return TextEmbedder(body, pooling=pooling, normalize=config.model.normalize)
+
+
+def tagger(config: Config, *, vocab: int, tags: int, padding: int | None) -> Tagger:
+    """A tagger on the encoder of `model.kind`, for so many tokens and tags."""
+    body, model = text_encoder(config, vocab=vocab, padding=padding), config.model
+    return Tagger(body, tags, dropout=model.dropout, crf=model.crf)
+
+
+def span_finder(config: Config, *, vocab: int, padding: int | None) -> SpanFinder:
+    """A model that finds answers, on the encoder of `model.kind`, for so many tokens."""
+    return SpanFinder(text_encoder(config, vocab=vocab, padding=padding))
 
 
 def _recurrent(model: Model) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Text encoder: what every model that reads a text whole, and generates none, is built on."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -17,6 +17,7 @@ class Encoded(NamedTuple):
     """What the encoder itself has for the whole text: a last state, or the pooled [CLS]."""
 
 
+@runtime_checkable
 class TextEncoder(Protocol):
     """Reads token ids, each with all others in sight: `Bert`, `RecurrentEncoder`, …
 
