@@ -93,6 +93,11 @@ AVERAGED = Need(
     "the average of several evaluations",
     lambda _: "train.average=1",
 )
+INIT = Need(
+    lambda chosen: bool(chosen("init")),
+    "training that begins with the weights of another run",
+    lambda _: "new weights: there is no --init",
+)
 FILES = Need(
     lambda chosen: any(name not in GENERATORS for name in _splits(chosen)),
     "data that is read from files",
@@ -186,6 +191,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "model.recurrent_init": (RECURRENT,),
     "model.tie_embeddings": (GENERATES,),
     "train.teacher_forcing": (TRANSLATE, RECURRENT),
+    "train.layer_decay": (BLOCKS,),
+    "train.reinit_layers": (BLOCKS, INIT),
     "train.average_of": (AVERAGED,),
     **{f"decode.{key}": (GENERATES,) for key in Decode.model_fields},
     "decode.cut_prompt": (GPT,),

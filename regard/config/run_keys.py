@@ -48,6 +48,20 @@ class Train(Section):
         description="factors on the learning rate by part of the model, such as "
         "'encoder=0.1, output=2'; parts are prefixes of weight names",
     )
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="factor on the learning rate for every layer of a body below the heads; its "
+        "embeddings learn slowest",
+    )
+    reinit_layers: int = Field(
+        0,
+        ge=0,
+        le=1_000,
+        description="with --init: how many of the top layers of a body begin from the seed, and "
+        "not with the weights of the other run",
+    )
     freeze: str = Field(
         "",
         description="parts of the model that do not learn, such as 'encoder, source_embedding'",

@@ -21,6 +21,7 @@ from regard.runs.directory import is_run
 from regard.runs.run import Run, load
 from regard.system.errors import UserError
 from regard.tasks import TASKS, Task
+from regard.training.depth import begun_anew
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,7 @@ class InitialWeights:
     @classmethod
     def read(cls, specification: str) -> "InitialWeights":
         """Open RUN, or RUN:part,part; refuse a part that the run has no weights of."""
-        path, parts = specification, tuple[str, ...]()
-        if not is_run(Path(specification)) and ":" in specification:
-            path, _, listed = specification.rpartition(":")
-            parts = tuple(part.strip() for part in listed.split(","))
-            if not all(parts):
-                raise UserError(
-                    f"init: a part is missing after the colon of {specification!r}; name parts, as "
-                    f"in {path}:encoder, or leave the colon out to take all weights."
-                )
+        path, parts = run_and_parts(specification)
         initial = cls(load(path), parts)
         names = _all_names(initial.run.model)
         for part in initial.parts:
@@ -100,8 +93,14 @@ class InitialWeights:
         _, ours = _vocabulary(name, model, task)
         return theirs == ours
 
-    def copy_to(self, model: nn.Module, task: Task, *, say: Callable[[str], None]) -> None:
-        """Put every weight that fits into a model, and say which those are and which are new."""
+    def copy_to(
+        self, model: nn.Module, task: Task, *, say: Callable[[str], None], anew: int = 0
+    ) -> None:
+        """Put every weight that fits into a model, and say which those are and which are new.
+
+        anew: how many of the top layers of its body stay as the seed made them.
+        """
+        stays = begun_anew(model, anew)
         weights, places = self.weights, dict(model.named_parameters())
         own_names = {id(place): name for name, place in places.items()}
         unlike = {  # a bias means nothing where the matrix beside it has another shape
@@ -112,7 +111,7 @@ class InitialWeights:
         taken: dict[str, str] = {}  # by its name in the model, the name in the run
         for name, place in _all_names(model).items():
             own_name = own_names[id(place)]
-            fits = name in weights and _owner(name) not in unlike
+            fits = name in weights and name not in stays and _owner(name) not in unlike
             if fits and own_name not in taken and self._same_vocabulary(name, model, task):
                 with torch.no_grad():
                     place.copy_(weights[name])
@@ -144,6 +143,20 @@ class InitialWeights:
             yield f"The tokenizer is that of {path}."
 
 
+def run_and_parts(specification: str) -> tuple[str, tuple[str, ...]]:
+    """RUN:part,part as the path of a run and the parts that are named; RUN alone names none."""
+    if is_run(Path(specification)) or ":" not in specification:
+        return specification, ()
+    path, _, listed = specification.rpartition(":")
+    parts = tuple(part.strip() for part in listed.split(","))
+    if not all(parts):
+        raise UserError(
+            f"init: a part is missing after the colon of {specification!r}; name parts, as "
+            f"in {path}:encoder, or leave the colon out to take all weights."
+        )
+    return path, parts
+
+
 def _make_task(config: Config, tokenizers: dict[str, str]) -> Task:
     """A task with these files; what is not among them is learned from the training data."""
     kind = TASKS[config.task]
@@ -152,7 +165,15 @@ def _make_task(config: Config, tokenizers: dict[str, str]) -> Task:
     try:
         return kind.open(config, tokenizers)
     except ValueError:  # labels, or the other side's tokenizer, are still to be learned
-        return kind.open(config, kind.learn(config).files | tokenizers)
+        return kind.open(config, kind.learn(_quick_to_learn(config, tokenizers)).files | tokenizers)
+
+
+def _quick_to_learn(config: Config, tokenizers: Collection[str]) -> Config:
+    """The same, with a tokenizer that takes no time to learn, where all of them are known."""
+    if not all(name in tokenizers for name in TASKS[config.task].FILES if _is_tokenizer(name)):
+        return config
+    characters = config.tokenizer.model_copy(update={"kind": "chars", "dropout": 0.0})
+    return config.model_copy(update={"tokenizer": characters})
 
 
 def _with_tokenizer_settings(
@@ -195,7 +216,9 @@ def _is_tokenizer(file: str) -> bool:
 
 
 def _part(name: str) -> str:
-    return name.partition(".")[0]
+    """What a weight is of, in messages: body.encoder, output."""
+    first, *others = name.split(".")
+    return f"body.{others[0]}" if first == "body" else first
 
 
 def _owner(name: str) -> str:

@@ -82,7 +82,7 @@ def train(
             say(sentence)
         model = task.build_model(copies=_copies(engine, world))
         if initial is not None:
-            initial.copy_to(model, task, say=say)
+            initial.copy_to(model, task, anew=config.training.reinit_layers, say=say)
             initial = None  # a large model is not kept twice
         model = model.to(engine.device)
         loop = _loop(config, task, model, engine, world)
@@ -145,12 +145,13 @@ def _silent(sentence: str) -> None:
 
 def _describe(config: Config, model: nn.Module, engine: Engine, say: Callable[[str], None]) -> None:
     """Say which weights have learning rates of their own, and which settings do nothing here."""
-    groups = describe_groups(model, config.training.lr_scales)
+    settings = config.training
+    groups = describe_groups(model, settings.lr_scales, layer_decay=settings.layer_decay)
     if groups is not None:
         say(groups)
-    if config.training.shares > 1 and not engine.shares_out:
+    if settings.shares > 1 and not engine.shares_out:
         say(
-            f"train.shares={config.training.shares} is for a CPU without --compile or --shard: "
+            f"train.shares={settings.shares} is for a CPU without --compile or --shard: "
             f"batches stay whole here, and dropout samples other numbers than it would there."
         )
 
@@ -232,6 +233,7 @@ def _loop(
             lr=settings.lr,
             weight_decay=settings.weight_decay,
             lr_scale=settings.lr_scales,
+            layer_decay=settings.layer_decay,
         ),
         make_schedule(
             settings.schedule,

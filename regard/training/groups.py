@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from torch import nn
 
 from regard.system.errors import UserError
+from regard.training.depth import depths
 
 
 def freeze(model: nn.Module, parts: Collection[str]) -> None:
@@ -21,20 +22,30 @@ def freeze(model: nn.Module, parts: Collection[str]) -> None:
         raise UserError(f"train.freeze={', '.join(parts)} leaves no weight that learns.")
 
 
-def lr_scales(model: nn.Module, scales: Mapping[str, float]) -> dict[nn.Parameter, float]:
-    """The factor on the learning rate of every weight that learns: its longest part's, or 1."""
+def lr_scales(
+    model: nn.Module, scales: Mapping[str, float], *, layer_decay: float = 1.0
+) -> dict[nn.Parameter, float]:
+    """The factor on the learning rate of every weight that learns: its longest part's, or 1.
+
+    It is multiplied by layer_decay ^ depth, the depth counted from the heads (Howard & Ruder 2018,
+    §3.2; Clark et al. 2020, appendix B).
+    """
     _check_parts(model, scales, key="train.lr_scale")
+    depth = depths(model, key="train.layer_decay") if layer_decay != 1.0 else {}
     factors = {}
     for parameter, names in _names(model).items():
         parts = [part for part in scales if any(_is_in(name, part) for name in names)]
         if parameter.requires_grad:
-            factors[parameter] = scales[max(parts, key=len)] if parts else 1.0
+            scale = scales[max(parts, key=len)] if parts else 1.0
+            factors[parameter] = scale * layer_decay ** depth.get(names[0], 0)
     return factors
 
 
-def describe_groups(model: nn.Module, scales: Mapping[str, float]) -> str | None:
+def describe_groups(
+    model: nn.Module, scales: Mapping[str, float], *, layer_decay: float = 1.0
+) -> str | None:
     """One sentence on what is frozen and what learns at another rate; None if nothing is."""
-    factors = lr_scales(model, scales)
+    factors = lr_scales(model, scales, layer_decay=layer_decay)
     weights = list(model.parameters())
     clauses = [
         f"{sum(value == factor for value in factors.values())} learn at {factor:g} × train.lr"

@@ -19,16 +19,18 @@ def make_optimiser(
     lr: float,
     weight_decay: float = 0.0,
     lr_scale: Mapping[str, float] | None = None,
+    layer_decay: float = 1.0,
 ) -> torch.optim.Optimizer:
     """Adam(β 0.9 and 0.98, ε 1e-9) as in Vaswani et al. 2017, §5.3; AdamW decays matrices alone.
 
     Frozen weights are left out. The groups have an `lr_scale`, by which the loop multiplies the
-    learning rate of the schedule: lr_scale gives it for parts of the model, and it is 1 elsewhere.
+    learning rate of the schedule: lr_scale gives it for parts of the model, and it is 1 elsewhere;
+    layer_decay multiplies it, once for every layer below the heads.
 
     Muon moves the matrices of linear maps, a classifier's last one among them; embeddings, the
     projection to a vocabulary, recurrent weights and all else are AdamW's.
     """
-    scales = lr_scales(model, lr_scale or {})
+    scales = lr_scales(model, lr_scale or {}, layer_decay=layer_decay)
     groups = []
     for scale in sorted(set(scales.values())):
         weights = [weight for weight in scales if scales[weight] == scale]
