@@ -122,12 +122,13 @@ def train(
 def _configuration(recipe: str, settings: list[str], place: Path, *, resume: bool) -> "Config":
     """That of the recipe; of a run that is resumed its own, so that what is not given stays."""
     from regard import config
+    from regard.runs.configuring import configure
     from regard.runs.directory import read_config
 
-    resolved = config.load(recipe, settings)
     if not resume:
-        return resolved
+        return configure(recipe, settings)
     began = read_config(place)
+    resolved = config.load(recipe, settings, inherit=lambda _: began.model.model_dump())
     if began.recipe != resolved.recipe:
         raise UserError(f"{place} is a run of {began.recipe!r}, not of {resolved.recipe!r}.")
     return config.override(began, settings, where=str(place))

@@ -1,6 +1,6 @@
 """From YAML and `key=value` to a checked configuration, and to one sentence on what is wrong."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,16 @@ def recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(RECIPES.glob("*.yaml"))}
 
 
-def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
-    """The configuration of a recipe or a YAML file to train, with `key=value` overrides."""
+Inherit = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""The values of a configuration -> its section `model`, if that is another run's."""
+
+
+def load(recipe: str, overrides: Iterable[str] = (), *, inherit: Inherit | None = None) -> Config:
+    """The configuration of a recipe or a YAML file to train, with `key=value` overrides.
+
+    inherit: says what stands in place of the recipe's section `model`, under the overrides.
+    """
+    overrides = list(overrides)
     known = recipes()
     is_file = recipe.endswith((".yaml", ".yml"))
     if not is_file and recipe not in known:
@@ -38,6 +46,10 @@ def load(recipe: str, overrides: Iterable[str] = ()) -> Config:
     written = migrate(read_yaml(path), where=where)
     values = {"recipe": path.stem} | deepcopy(written)
     keys = _set_all(values, overrides)
+    inherited = None if inherit is None else inherit(values)
+    if inherited is not None:
+        values = {"recipe": path.stem} | deepcopy(written) | {"model": inherited}
+        _set_all(values, overrides)
     if "train" in values and values["train"] is None:
         raise UserError(f"{where}: the section 'train' is empty: {HOW_TO_TRAIN}")
     config = validate(values, where=where)

@@ -1,0 +1,91 @@
+"""The configuration of a new run: that of its recipe, with the model of the run named by `init`.
+
+`regard train sst2 --init runs/minilm` is all there is to type: size and parts of the body are those
+of its weights, and so is the tokenizer. What a person sets beside it wins, where it can.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from regard import config as configuration
+from regard.config import Config, shown
+from regard.config.keys import KINDS
+from regard.runs.directory import read_config
+from regard.runs.initial_weights import run_and_parts
+from regard.system.errors import UserError
+
+WITHOUT_BODY = ("translate", "lm")
+"""Tasks whose models generate: they have no `body` that another task could begin with."""
+BODIES = ("bert", "transformer")
+"""The kinds of model whose body has blocks."""
+OF_HEADS = ("pooling", "normalize", "cell")
+"""Keys of `model` that do not say what its body is: they stay the recipe's."""
+
+
+def configure(recipe: str, settings: Iterable[str] = ()) -> Config:
+    """The configuration to train a recipe or a YAML file with; settings: `key=value` each."""
+    settings = list(settings)
+    config = configuration.load(recipe, settings, inherit=_inherited)
+    if config.init:
+        _refuse_another_tokenizer(config, settings)
+        _refuse_missing_positions(config)
+    return config
+
+
+def _inherited(values: dict[str, Any]) -> dict[str, Any] | None:
+    """The model of the run that `init` names, where its body is taken; else None."""
+    init, task = values.get("init"), values.get("task", Config.model_fields["task"].default)
+    other = _run_with_body(init) if isinstance(init, str) and init else None
+    if other is None or task in WITHOUT_BODY or other.model.kind not in KINDS.get(task, ()):
+        return None
+    model = other.model.model_dump(exclude=set(OF_HEADS))
+    if other.model.positions == "learned":  # as many as there are, whatever data.max_length is
+        model["max_positions"] = _positions(other)
+    written = values.get("model") or {}
+    return model | {key: written[key] for key in OF_HEADS if key in written}
+
+
+def _run_with_body(init: str) -> Config | None:
+    """The configuration of the run whose body is taken; None if that has none, or it is not."""
+    path, parts = run_and_parts(init)
+    other = read_config(Path(path))
+    has_body = other.task not in WITHOUT_BODY and other.model.kind in BODIES
+    wanted = not parts or any(part.partition(".")[0] == "body" for part in parts)
+    return other if has_body and wanted else None
+
+
+def _positions(config: Config) -> int:
+    return config.model.max_positions or config.data.max_length
+
+
+def _refuse_another_tokenizer(config: Config, settings: list[str]) -> None:
+    """Refuse a setting by which text would become other ids than the weights were trained with."""
+    path, parts = run_and_parts(config.init)
+    other = _run_with_body(config.init)
+    if other is None or not (not parts or {"body", "body.embedding"} & set(parts)):
+        return
+    for setting in settings:
+        section, _, name = setting.partition("=")[0].strip().partition(".")
+        if section != "tokenizer" or name == "dropout":
+            continue
+        ours, theirs = (getattr(one.tokenizer, name) for one in (config, other))
+        if ours != theirs:
+            raise UserError(
+                f"-s {setting}: the embedding of {path} belongs to its own tokenizer, of "
+                f"tokenizer.{name}={shown(theirs)}. Leave the setting out, or take other parts "
+                f"alone, as in --init {path}:body.encoder."
+            )
+
+
+def _refuse_missing_positions(config: Config) -> None:
+    """Refuse texts that are longer than the learned positions of the body."""
+    other = _run_with_body(config.init)
+    if other is None or config.model.positions != "learned":
+        return
+    most = _positions(config)
+    if config.data.max_length > most:
+        raise UserError(
+            f"data.max_length={config.data.max_length} is more than the {most} positions that "
+            f"the model of {config.init} has: pass -s data.max_length={most} or less."
+        )
