@@ -44,7 +44,7 @@ def load(recipe: str, overrides: Iterable[str] = (), *, inherit: Inherit | None 
     path = Path(recipe) if is_file else known[recipe]
     where = str(path) if is_file else f"recipe {recipe}"
     written = migrate(read_yaml(path), where=where)
-    values = {"recipe": path.stem} | deepcopy(written)
+    values: dict[str, Any] = {"recipe": path.stem} | deepcopy(written)
     keys = _set_all(values, overrides)
     inherited = None if inherit is None else inherit(values)
     if inherited is not None:

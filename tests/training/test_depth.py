@@ -84,7 +84,8 @@ def test_without_decay_every_weight_learns_alike() -> None:
     assert set(lr_scales(Classifier(), {}).values()) == {1.0}
     assert describe_groups(Classifier(), {}, layer_decay=1.0) is None
     said = describe_groups(Classifier(), {}, layer_decay=0.5)
-    assert said is not None and "learn at 0.0625 × train.lr" in said
+    assert said is not None
+    assert "learn at 0.0625 × train.lr" in said
 
 
 def test_the_top_blocks_and_the_pooler_begin_anew() -> None:
@@ -112,7 +113,8 @@ def test_a_frozen_body_costs_its_forward_alone() -> None:
     model = Classifier()
     freeze(model, ["body"])
     encoded = model.body(torch.randint(1, 10, (2, 6)))
-    assert not encoded.hidden.requires_grad and encoded.summary.grad_fn is None
+    assert not encoded.hidden.requires_grad
+    assert encoded.summary.grad_fn is None
     model.output(encoded.summary).sum().backward()
     trained = {name for name, weight in model.named_parameters() if weight.grad is not None}
     assert trained == {"output.weight", "output.bias"}
