@@ -29,7 +29,6 @@ def configure(recipe: str, settings: Iterable[str] = ()) -> Config:
     config = configuration.load(recipe, settings, inherit=_inherited)
     if config.init:
         _refuse_another_tokenizer(config, settings)
-        _refuse_missing_positions(config)
     return config
 
 
@@ -41,7 +40,7 @@ def _inherited(values: dict[str, Any]) -> dict[str, Any] | None:
         return None
     model = other.model.model_dump(exclude=set(OF_HEADS))
     if other.model.positions == "learned":  # as many as there are, whatever data.max_length is
-        model["max_positions"] = _positions(other)
+        model["max_positions"] = other.model.max_positions or other.data.max_length
     written = values.get("model") or {}
     return model | {key: written[key] for key in OF_HEADS if key in written}
 
@@ -53,10 +52,6 @@ def _run_with_body(init: str) -> Config | None:
     has_body = other.task not in WITHOUT_BODY and other.model.kind in BODIES
     wanted = not parts or any(part.partition(".")[0] == "body" for part in parts)
     return other if has_body and wanted else None
-
-
-def _positions(config: Config) -> int:
-    return config.model.max_positions or config.data.max_length
 
 
 def _refuse_another_tokenizer(config: Config, settings: list[str]) -> None:
@@ -76,16 +71,3 @@ def _refuse_another_tokenizer(config: Config, settings: list[str]) -> None:
                 f"tokenizer.{name}={shown(theirs)}. Leave the setting out, or take other parts "
                 f"alone, as in --init {path}:body.encoder."
             )
-
-
-def _refuse_missing_positions(config: Config) -> None:
-    """Refuse texts that are longer than the learned positions of the body."""
-    other = _run_with_body(config.init)
-    if other is None or config.model.positions != "learned":
-        return
-    most = _positions(config)
-    if config.data.max_length > most:
-        raise UserError(
-            f"data.max_length={config.data.max_length} is more than the {most} positions that "
-            f"the model of {config.init} has: pass -s data.max_length={most} or less."
-        )
