@@ -75,7 +75,10 @@ CLASSIFY = one_of("task", "classify")
 LM = one_of("task", "lm")
 EMBED = one_of("task", "embed")
 POOLS = one_of("task", "classify", "embed")
-ONE_TEXT = one_of("task", "classify", "lm")
+MLM = one_of("task", "mlm")
+RUNNING_TEXT = one_of("task", "lm", "mlm")
+ONE_TEXT = one_of("task", "classify", "lm", "mlm")
+LABELLED = one_of("task", "classify", "lm")
 GENERATES = one_of("task", "translate", "lm")
 PAIRS = one_of("task", "translate", "classify")
 NO_TASK = Need(
@@ -132,9 +135,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.target_language": (TRANSLATE,),
     "data.scores": (TRANSLATE,),
     "data.text": (ONE_TEXT, FILES),
-    "data.documents": (LM, FILES),
+    "data.documents": (RUNNING_TEXT, FILES),
+    **dict.fromkeys(("data.sentence_pairs", "data.mask_rate", "data.whole_words"), (MLM,)),
     "data.document_mask": (LM, GPT),
-    "data.label": (ONE_TEXT, FILES),
+    "data.label": (LABELLED, FILES),
     **dict.fromkeys(
         (
             "data.text_pair",

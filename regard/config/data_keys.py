@@ -70,6 +70,22 @@ class Data(Section):
         description="what a document of lm is, after which </s> stands: a line (lines), what is "
         "between blank lines (paragraphs), a file (files), or what is between lines with this text",
     )
+    sentence_pairs: Literal["nsp", "sop", "none"] = Field(
+        "nsp",
+        description="what mlm learns of two texts in a row: whether the second follows the first "
+        "or is from another document (nsp), whether two that follow each other are swapped (sop), "
+        "or nothing, with one text per row (none)",
+    )
+    mask_rate: float = Field(
+        0.15,
+        gt=0,
+        lt=1,
+        description="the share of tokens that mlm must find: 80% of them are masked, 10% replaced "
+        "by others, 10% kept",
+    )
+    whole_words: bool = Field(
+        False, description="all subwords of a word are masked together; for mlm"
+    )
     document_mask: bool = Field(
         False,
         description="a GPT's attention does not go past the start of a document, and positions "

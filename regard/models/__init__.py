@@ -4,6 +4,7 @@ from regard.models.bert import Bert
 from regard.models.classifier import RecurrentClassifier
 from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
+from regard.models.masked_language_model import MaskedLanguageModel, MaskedLogits
 from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.span_finder import SpanFinder, SpanLogits
@@ -21,6 +22,8 @@ __all__ = [
     "Bert",
     "Encoded",
     "EncoderDecoder",
+    "MaskedLanguageModel",
+    "MaskedLogits",
     "RecurrentClassifier",
     "RecurrentEncoder",
     "RecurrentLanguageModel",

@@ -9,6 +9,7 @@ from regard.models.blueprint import Blueprint
 from regard.models.classifier import RecurrentClassifier
 from regard.models.gpt import GPT
 from regard.models.language_model import RecurrentLanguageModel
+from regard.models.masked_language_model import MaskedLanguageModel
 from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.span_finder import SpanFinder
@@ -90,6 +91,21 @@ def tagger(config: Config, *, vocab: int, tags: int, padding: int | None) -> Tag
 def span_finder(config: Config, *, vocab: int, padding: int | None) -> SpanFinder:
     """A model that finds answers, on the encoder of `model.kind`, for so many tokens."""
     return SpanFinder(text_encoder(config, vocab=vocab, padding=padding))
+
+
+def masked_language_model(
+    config: Config, *, vocab: int, padding: int | None
+) -> MaskedLanguageModel:
+    """The encoder of `model.kind`, with the heads that it is pre-trained with."""
+    model = config.model
+    return MaskedLanguageModel(
+        cast(Bert, text_encoder(config, vocab=vocab, padding=padding)),
+        sentence_pair=config.data.sentence_pairs != "none",
+        activation=model.activation,
+        norm=Blueprint(**_blocks(model)).make_norm(),
+        fast=model.cell == "fast",
+        own_init=model.kind != "bert",
+    )
 
 
 def _recurrent(model: Model) -> dict[str, Any]:

@@ -89,5 +89,7 @@ def test_a_gpt_has_the_parts_of_gpt2_where_no_key_is_set() -> None:
 def test_an_unknown_size_and_one_for_another_kind_are_refused() -> None:
     with pytest.raises(UserError, match=r"model.size='gpt5' is not one of"):
         load("model.size=gpt5")
-    with pytest.raises(UserError, match=r"it is for model.kind=gpt or bert, not for model.kind=lstm"):
+    with pytest.raises(
+        UserError, match=r"it is for model.kind=gpt or bert, not for model.kind=lstm"
+    ):
         load("model.kind=lstm", "model.size=gpt2")
