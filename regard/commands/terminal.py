@@ -216,13 +216,26 @@ def end_well(command: Callable[..., Any]) -> NoReturn:
             from regard.commands.last_resort import keep_and_describe
 
             _fail(keep_and_describe(error), code=1)
-        # The parser's message may have several lines, and a word of its own before the value.
-        message = " ".join(error.format_message().split()).replace("Value error, ", "")
+        message = _parsers_message(error)
         stop = "" if message.endswith(("?", "!")) else "."
         _fail(f"{message.rstrip('.')}{stop} See regard --help.")
     finally:
         _flush_or_drop()
     raise SystemExit(code)
+
+
+def _parsers_message(error: Any) -> str:
+    """What the parser says of an option, in one line, with the value that it could not read."""
+    # It may have several lines, and a word of its own before the value.
+    message: str = " ".join(error.format_message().split()).replace("Value error, ", "")
+    if hasattr(error.__cause__, "errors"):  # pydantic's, whose words do not show the value
+        from regard.config.faults import expected, shown
+
+        fault = error.__cause__.errors()[0]
+        words = expected(fault["type"])
+        if words is not None:
+            message = message.replace(fault["msg"], f"{shown(fault['input'])}: {words}")
+    return message
 
 
 def _run(command: Callable[..., Any]) -> int:

@@ -57,9 +57,13 @@ def first_fault(error: ValidationError) -> str:
         return f"{key} is empty: put keys under it, or remove it."
     if kind in ("model_type", "dict_type"):
         return f"{key} is a section: its keys are set one by one, as {key}.name=value."
-    message = fault["msg"].replace("Input should", "it must")
-    message = EXPECTED.get(kind.partition("_")[0], message)
+    message = expected(kind) or fault["msg"].replace("Input should", "it must")
     return f"{key}={shown(value)}: {message}."
+
+
+def expected(kind: str) -> str | None:
+    """What was expected where pydantic reports a fault of this type; None if it says it well."""
+    return EXPECTED.get(kind.partition("_")[0])
 
 
 def _key(path: list[str]) -> str:

@@ -7,6 +7,7 @@ import pytest
 from regard.config import Decode
 from regard.config.strategy import SAMPLING, TITLES, USED_BY, implied_strategy
 from regard.system.errors import UserError
+from tests.command import refused
 
 
 def dashed(key: str) -> str:
@@ -63,3 +64,12 @@ def test_a_strategy_that_uses_both_is_named() -> None:
 def test_options_of_two_strategies_are_refused() -> None:
     with pytest.raises(UserError, match="beam goes with beam search and seed with sampling"):
         implied_strategy({"beam": 2, "seed": 3}, "greedy")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--beam", "x"), ("--seed", "1.5"), ("--temperature", "a\nb")]
+)
+def test_a_value_that_is_no_number_is_shown(call, option: str, value: str) -> None:
+    result = call("predict", "runs/any", option, value)
+    refused(result, f"Invalid value for '{option}': {value!r}", "See regard --help.")
+    assert "Input should" not in result.err
