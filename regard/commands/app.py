@@ -7,11 +7,13 @@ import typer
 from regard.commands.chat import chat
 from regard.commands.data_check import data_check
 from regard.commands.decoding_options import DecodingCommand, ScoringCommand
+from regard.commands.embed import embed
 from regard.commands.evaluate import evaluate
 from regard.commands.export import export
 from regard.commands.generate import generate
 from regard.commands.import_model import import_model
 from regard.commands.predict import predict
+from regard.commands.search import search
 from regard.commands.terminal import end_well, prints
 from regard.commands.train import recipes, train
 from regard.commands.verify import verify
@@ -37,6 +39,8 @@ app.command()(train)
 app.command(cls=ScoringCommand)(prints(evaluate))
 app.command(cls=DecodingCommand)(prints(predict))
 app.command(cls=DecodingCommand)(prints(generate))
+app.command()(embed)
+app.command()(prints(search))
 app.command()(prints(verify))
 app.command(cls=DecodingCommand)(prints(chat))
 app.command("import")(import_model)

@@ -8,13 +8,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from regard.commands.terminal import tell
 from regard.data.lines import numbered_lines, read_lines
+from regard.system.errors import UserError
 
 TOGETHER = 1024
 """At most this many lines are predicted at a time; those of similar length share a batch."""
 
 CHUNK = 1 << 16
 """Bytes read at a time from a stream."""
+
+
+def input_file(file: Path | None) -> Path | None:
+    """The file to read; None for standard input, with a word to the person who types there."""
+    if file not in (None, Path("-")):
+        return file
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give a FILE.")
+    if sys.stdin.isatty():
+        tell("Type one input per line; Ctrl-D ends.")
+    return None
 
 
 def arriving(file: Path | None) -> Iterator[tuple[str, list[str]]]:

@@ -19,6 +19,13 @@ def utf8(value: str | Path | None) -> str | Path | None:
     return value
 
 
+def utf8_all(values: list[str] | None) -> list[str] | None:
+    """Refuse any text that is not UTF-8."""
+    for value in values or ():
+        utf8(value)
+    return values
+
+
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, such as runs/sort.")]
 Recipe = Annotated[
     str, typer.Argument(metavar="RECIPE|FILE.yaml", help="A recipe, or a configuration file.")

@@ -1,6 +1,5 @@
 """regard predict: one line in, one line out."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,6 @@ from regard.commands import options
 from regard.commands.decoding_options import given_options
 from regard.commands.opening import open_ensemble, open_run, open_with_draft
 from regard.commands.terminal import print_at_once, print_json, progress_of, tell
-from regard.system.errors import UserError
 
 MOST_NAMED = 5
 """At most this many unreadable lines are named; all are counted."""
@@ -44,7 +42,7 @@ def predict(
 
     For example: echo "3 1 2" | regard predict runs/sort
     """
-    from regard.commands.input_lines import arriving
+    from regard.commands.input_lines import arriving, input_file
     from regard.tasks import Counts
 
     decoding = given_options()
@@ -53,7 +51,7 @@ def predict(
     )
     opened = open_with_draft(opened, draft, device=device)
     opened.decode_options(decoding)  # a wrong option is refused before anything is read
-    file = _input(file)
+    file = input_file(file)
     done = empty = unreadable = 0
     counts = Counts()
     in_json: list[dict[str, Any]] = []
@@ -90,14 +88,3 @@ def predict(
         + (f", {empty:,} of them empty" if empty else "")
         + (f", {unreadable:,} of these because they cannot be read" if unreadable else "")
     )
-
-
-def _input(file: Path | None) -> Path | None:
-    """The file to read; None for standard input, with a word to the person who types there."""
-    if file not in (None, Path("-")):
-        return file
-    if sys.stdin is None:
-        raise UserError("standard input is closed; give a FILE.")
-    if sys.stdin.isatty():
-        tell("Type one input per line; Ctrl-D ends.")
-    return None

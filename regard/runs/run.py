@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float
 
 from regard import config as configuration
 from regard.config import Config, Decode
@@ -14,6 +16,7 @@ from regard.config.strategy import implied_strategy
 from regard.data.splits import SPLITS, Split
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Ensemble
+from regard.models.text_embedder import Pool
 from regard.nn import Trace, int8
 from regard.pretrained import ctranslate2, hf_export, onnx
 from regard.runs.directory import open_task, read_config, read_metrics
@@ -22,6 +25,7 @@ from regard.system.errors import UserError
 from regard.system.files import saying_what_failed, writing
 from regard.system.tensors import read_weights
 from regard.tasks import TASKS, Answer, Evaluation, Prediction, Request, Task
+from regard.tasks.embedding import Embedder, OnLong, embedder_of
 from regard.tasks.task import identity_keys
 
 Export = Callable[[Any, Any, Path], None]
@@ -107,6 +111,29 @@ class Run:
                     f"{self.config.task}."
                 )
         return request
+
+    def embed(
+        self,
+        lines: Sequence[str],
+        *,
+        pool: Pool | None = None,
+        normalize: bool | None = None,
+        on_long: OnLong | None = None,
+    ) -> Float[np.ndarray, "N D"]:
+        """A vector per line; of an empty one, zeros.
+
+        pool, normalize: as the run says if not given, or else the mean, divided by its length.
+        on_long: a text that is too long is refused, or "cut", or read in "windows".
+        """
+        if isinstance(lines, str):
+            raise TypeError("embed takes a list of lines, not one string")
+        embedder = self.embedder(pool=pool, normalize=normalize, on_long=on_long)
+        return embedder.vectors(embedder.read(lines).ids)
+
+    def embedder(self, **options: Any) -> Embedder:
+        """What makes vectors with this run's encoder; options: those of `embed`, or None."""
+        where = str(self.path)
+        return embedder_of(self.model, self.task, self.engine, where=where, options=options)
 
     def generate(self, prompt: str, *, stop: Sequence[str] = (), **decoding: Any) -> str:
         """The prompt with what the model generates after it; of a translator, its output.

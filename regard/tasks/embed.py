@@ -18,13 +18,7 @@ from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.ranks import World
-from regard.tasks.embedding import (
-    Embedder,
-    embedder_of,
-    positions,
-    why_too_long,
-    with_pooling,
-)
+from regard.tasks.embedding import embedder_of, positions, why_too_long
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, read_lines
@@ -73,11 +67,6 @@ class Embed(Task):
         vocab, padding = len(self.tokenizer), self.tokenizer.padding
         return text_embedder(self.config, vocab=vocab, padding=padding)
 
-    def embedder(self, model: TextEmbedder, engine: Engine) -> Embedder:
-        """What makes the vectors of this run, pooled as its configuration says."""
-        plain = embedder_of(model, self.config, self.tokenizer, engine, where="This run")
-        return with_pooling(plain, pool=model.pooling, normalize=model.normalize)
-
     @property
     def fingerprint(self) -> str:
         return ""
@@ -122,7 +111,8 @@ class Embed(Task):
         read = read_lines(request, self.tokenizer, self.refusal)
         ids = {number: row for number, row in read.ids.items() if row}
         predictions: list[Prediction] = [Embedding(line) for line in request.lines]
-        vectors = self.embedder(model, engine).vectors(list(ids.values())).tolist()
+        embedder = embedder_of(model, self, engine, where="This run")
+        vectors = embedder.vectors(list(ids.values())).tolist()
         for number, vector in zip(ids, vectors, strict=True):
             shown = " ".join(f"{value:.6g}" for value in vector)
             predictions[number] = Embedding(request.lines[number], [shown], vector)

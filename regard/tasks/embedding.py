@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,17 +11,19 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.config import Config
+from regard.config import Config, Decode
 from regard.data.batches import padded
 from regard.data.examples import Ids
 from regard.data.frame import FRAME, framed
 from regard.data.tokenizer import Tokenizer
-from regard.models import RecurrentClassifier
-from regard.models.text_embedder import Encode, Pool, embed
+from regard.models import RecurrentClassifier, TextEmbedder
+from regard.models.text_embedder import POOLS, Encode, Pool, embed
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
 from regard.tasks.generating import listener
+from regard.tasks.request import Counts, Refusal, Request, read_lines
+from regard.tasks.task import Task
 
 BATCH_TOKENS = 4096
 """The most tokens of a batch, padding counted; a single longer text is a batch by itself."""
@@ -46,15 +48,37 @@ class Embedder:
     """Whether it expects `[CLS] text [SEP]`."""
     pool: Pool = "mean"
     normalize: bool = True
+    on_long: OnLong = "error"
 
     @property
     def room(self) -> int | float:
         """How many tokens of a text fit."""
         return self.longest - FRAME if self.framed else self.longest
 
-    def too_long(self, ids: Ids) -> str | None:
-        """Why a text with these token ids cannot be read whole; None if it can."""
-        return why_too_long(ids, self.room)
+    def read(
+        self, lines: Sequence[str], *, name: str = "line", first: int = 0, skip: bool = False
+    ) -> "ReadTexts":
+        """The token ids of each line; those of a line that is left out are empty.
+
+        name, first: what the lines are called in a message, and how many went before them.
+        skip: a line that cannot be read is left out, and not an error.
+        """
+        on_bad_line: Literal["error", "skip"] = "skip" if skip else "error"
+        request = Request(lines, Decode(), name=name, first=first, on_bad_line=on_bad_line)
+        read = read_lines(request, self.tokenizer, self._refusal)
+        texts = [read.ids.get(number, []) for number in range(len(lines))]
+        if self.on_long == "cut" and self.room < math.inf:
+            texts = [ids[: int(self.room)] for ids in texts]
+        long = sum(len(ids) > self.room for ids in read.ids.values())
+        return ReadTexts(texts, read.counts, read.refusals, long=long)
+
+    def _refusal(self, line: str, ids: Ids) -> str | None:
+        fault = why_too_long(ids, self.room)
+        if fault is None or self.on_long != "error":
+            return None
+        return (
+            f"{fault[:-1]}, or choose with --on-long: cut reads its beginning, windows all of it."
+        )
 
     def vectors(self, texts: Sequence[Ids]) -> Float[np.ndarray, "N D"]:
         """The vector of each text; of one without tokens, zeros.
@@ -130,6 +154,19 @@ def positions(config: Config) -> int:
     return config.model.max_positions or config.data.max_length
 
 
+@dataclass(frozen=True)
+class ReadTexts:
+    """Lines as token ids, and what could not be read as it is."""
+
+    ids: list[Ids]
+    """Of every line, in order."""
+    counts: Counts
+    refusals: list[Refusal]
+    _: KW_ONLY
+    long: int
+    """How many are longer than the model reads at once."""
+
+
 def batches_by_length(lengths: Sequence[int]) -> list[list[int]]:
     """Which rows are read together: sorted by length, each batch of about `BATCH_TOKENS`."""
     order = sorted(range(len(lengths)), key=lambda number: lengths[number])
@@ -143,34 +180,38 @@ def batches_by_length(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def embedder_of(
-    model: Any, config: Config, tokenizer: Tokenizer, engine: Engine, *, where: str
+    model: Any, task: Task, engine: Engine, *, where: str, options: dict[str, Any] | None = None
 ) -> Embedder:
-    """What makes vectors with a model's encoder; where: the run, for messages."""
-    body = getattr(model, "body", None)
-    encode: Any = model.states if isinstance(model, RecurrentClassifier) else body
+    """What makes vectors with a model's encoder, pooled as the model says, or else by the mean.
+
+    where: the run, for messages. options: fields of `Embedder`; those that are None are left out.
+    """
+    config, encode = task.config, _encoder(model)
     if encode is None:
         raise UserError(
-            f"{where} has no encoder that reads a text whole, so that it gives no vectors: its "
-            f"task is {config.task}, its model {config.model.kind}. Import one (regard import "
-            f"minilm), or take a run of task=embed, mlm or classify."
+            f"{where} has no encoder that reads a text whole, and gives no vectors: its task is "
+            f"{config.task}, its model {config.model.kind}. Import one (regard import minilm), or "
+            f"take a run of task=embed, mlm or classify."
         )
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    if given.get("pool", POOLS[0]) not in POOLS:
+        raise UserError(f"pool={given['pool']!r} is not one of {', '.join(POOLS)}.")
+    if isinstance(model, TextEmbedder):
+        given = {"pool": model.pooling, "normalize": model.normalize} | given
     is_framed = bool(getattr(encode, "framed", False))
     return Embedder(
         encode,
-        tokenizer,
+        task.tokenizer,
         engine,
         width=config.model.d_model,
         longest=positions(config) if is_framed else math.inf,
         framed=is_framed,
+        **given,
     )
 
 
-def with_pooling(
-    embedder: Embedder, *, pool: Pool | None = None, normalize: bool | None = None
-) -> Embedder:
-    """The same with another pooling; None: as it is."""
-    return replace(
-        embedder,
-        pool=embedder.pool if pool is None else pool,
-        normalize=embedder.normalize if normalize is None else normalize,
-    )
+def _encoder(model: Any) -> Any:
+    """What reads a text whole in a model, as it is called; None if nothing does."""
+    if isinstance(model, RecurrentClassifier):
+        return model.states
+    return getattr(model, "body", None)

@@ -1,0 +1,1 @@
+"""Vectors of texts and words: written to files, searched, and put to use."""
