@@ -14,7 +14,8 @@ def import_model(
         str,
         typer.Argument(
             metavar="PATH|NAME",
-            help="A Hugging Face folder, a GGUF file, or a model of a package: smollm2, g2p-en.",
+            help="A Hugging Face folder, a GGUF file, or a model of a package: minilm, smollm2, "
+            "g2p-en.",
         ),
     ],
     out: Annotated[

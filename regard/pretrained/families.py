@@ -1,49 +1,24 @@
-"""GPT-2 and the Llama family: their `config.json` as keys of `model`."""
+"""The families of models: GPT-2's and Llama's `config.json` as keys of `model`; BERT's beside."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from regard.pretrained.names import GPT2, LLAMA, Table
+from regard.pretrained.architecture import (
+    Architecture,
+    ForeignConfig,
+    activation_of,
+    read_config,
+    refuse_differences,
+)
+from regard.pretrained.bert import read_bert
+from regard.pretrained.names import GPT2, LLAMA
 from regard.system.errors import UserError
-from regard.system.json_files import JsonError, parse_json
-
-ACTIVATIONS = {
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "relu2": "squared-relu",
-}
-"""Their names of activations, and ours; of several, the first is written."""
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """What the configuration of a foreign model says."""
-
-    keys: dict[str, Any]
-    """The section `model` of a run."""
-    context: int
-    """How many tokens it can read."""
-    vocab: int
-    table: Table
-    """Where its weights stand."""
-    zero: frozenset[str] = field(default_factory=frozenset)
-    """Biases that it does not have, though it has others."""
-
-
-class _Foreign(BaseModel):
-    """A config.json: what is not named here changes nothing that is computed."""
-
-    model_config = ConfigDict(extra="ignore", protected_namespaces=())
-
-
-class Gpt2Config(_Foreign):
+class Gpt2Config(ForeignConfig):
     """`config.json` of GPT-2, with the defaults that the format has."""
 
     vocab_size: int = Field(50257, ge=1)
@@ -62,7 +37,7 @@ class Gpt2Config(_Foreign):
     add_cross_attention: bool = False
 
 
-class LlamaConfig(_Foreign):
+class LlamaConfig(ForeignConfig):
     """`config.json` of Llama, Mistral and Qwen, with the defaults that the formats share."""
 
     model_type: str
@@ -95,25 +70,27 @@ class LlamaConfig(_Foreign):
         }
 
 
-def read_architecture(text: str, *, where: str) -> Architecture:
-    """The architecture that a `config.json` describes; where: its path, for messages."""
-    kind = _parse(text, dict[str, Any], where=where).get("model_type")
+Names = Collection[str]
+"""The names of the weights in the files, without which a `config.json` does not say everything."""
+Reader = Callable[[Path, Names], Architecture]
+"""(folder, names of its weights) -> what its `config.json` describes."""
+CONFIG = "config.json"
+
+
+def reader_of(folder: Path) -> Reader:
+    """What reads a `config.json` of this folder's model type."""
+    kind = read_config(folder / CONFIG, dict[str, Any]).get("model_type")
     if not isinstance(kind, str) or kind not in READERS:
         raise UserError(
-            f"{where}: a model of type {kind!r} cannot be imported; it may be {', '.join(READERS)}."
+            f"{folder / CONFIG}: a model of type {kind!r} cannot be imported; it may be "
+            f"{', '.join(READERS)}."
         )
-    return READERS[kind](text, where)
+    return READERS[kind]
 
 
-def _parse(text: str, kind: Any, *, where: str) -> Any:
-    try:
-        return parse_json(text, kind, where=where)
-    except JsonError as error:
-        raise UserError(f"{error}.") from None
-
-
-def _read_gpt2(text: str, where: str) -> Architecture:
-    values: Gpt2Config = _parse(text, Gpt2Config, where=where)
+def _read_gpt2(folder: Path, names: Names) -> Architecture:
+    where = str(folder / CONFIG)
+    values: Gpt2Config = read_config(folder / CONFIG, Gpt2Config)
     refuse_differences(
         where,
         {
@@ -133,11 +110,18 @@ def _read_gpt2(text: str, where: str) -> Architecture:
         "attention_dropout": values.attn_pdrop,
         "tie_embeddings": values.tie_word_embeddings,
     }
-    return Architecture(gpt2_keys() | keys, values.n_positions, values.vocab_size, GPT2)
+    return Architecture(
+        gpt2_keys() | keys,
+        values.n_positions,
+        values.vocab_size,
+        GPT2,
+        copies=_copies(tied=values.tie_word_embeddings),
+    )
 
 
-def _read_llama(text: str, where: str) -> Architecture:
-    values: LlamaConfig = _parse(text, LlamaConfig, where=where)
+def _read_llama(folder: Path, names: Names) -> Architecture:
+    where = str(folder / CONFIG)
+    values: LlamaConfig = read_config(folder / CONFIG, LlamaConfig)
     kind, rope = values.model_type, values.rope
     refuse_differences(
         where,
@@ -173,8 +157,13 @@ def _read_llama(text: str, where: str) -> Architecture:
         values.max_position_embeddings,
         values.vocab_size,
         LLAMA,
+        copies=_copies(tied=values.tie_word_embeddings),
         zero=_absent_biases(biased, values.num_hidden_layers),
     )
+
+
+def _copies(*, tied: bool) -> frozenset[str]:
+    return frozenset(["lm_head.weight"] if tied else [])
 
 
 def _absent_biases(biased: dict[str, bool], layers: int) -> frozenset[str]:
@@ -184,12 +173,13 @@ def _absent_biases(biased: dict[str, bool], layers: int) -> frozenset[str]:
     return frozenset(name.replace("{n}", str(n)) for name in absent for n in range(layers))
 
 
-READERS: dict[str, Callable[[str, str], Architecture]] = {
+READERS: dict[str, Reader] = {
     "gpt2": _read_gpt2,
     "llama": _read_llama,
     "mistral": _read_llama,
     "qwen2": _read_llama,
     "qwen3": _read_llama,
+    "bert": read_bert,
 }
 """What reads the `config.json` of each model type."""
 
@@ -210,20 +200,3 @@ def llama_keys() -> dict[str, Any]:
         "dropout": 0.0,
         "scaled_embedding": False,
     }
-
-
-def activation_of(name: str, *, where: str) -> str:
-    """Our name of an activation."""
-    if name not in ACTIVATIONS:
-        raise UserError(
-            f"{where}: the activation {name!r} is not supported; it may be "
-            f"{', '.join(ACTIVATIONS)}."
-        )
-    return ACTIVATIONS[name]
-
-
-def refuse_differences(where: str, differences: dict[str, bool]) -> None:
-    """Refuse the first thing in which a model differs from its family."""
-    for name, differs in differences.items():
-        if differs:
-            raise UserError(f"{where}: {name} is not supported: the model computes differently.")

@@ -6,14 +6,10 @@ from typing import Any
 
 import torch
 
-from regard.pretrained.families import (
-    Architecture,
-    gpt2_keys,
-    llama_keys,
-    refuse_differences,
-)
+from regard.pretrained.architecture import Architecture, refuse_differences
+from regard.pretrained.families import gpt2_keys, llama_keys
 from regard.pretrained.gguf_tokenizer import read_tokenizer
-from regard.pretrained.imported import Imported, language_model_of
+from regard.pretrained.imported import Imported, run_of
 from regard.pretrained.names import GGUF_GPT2, GGUF_LLAMA, Table, Tensors, as_halves
 from regard.system.errors import UserError
 from regard.system.files import saying_why_unreadable
@@ -44,7 +40,7 @@ def read_gguf(path: Path) -> Imported:
     if metadata["general.architecture"] in INTERLEAVED:
         theirs = _with_halves(theirs, architecture)
     template = metadata.get("tokenizer.chat_template")
-    return language_model_of(
+    return run_of(
         architecture,
         theirs,
         tokenizer,

@@ -12,7 +12,7 @@ from regard.config import Model
 from regard.data.tokenizer import Tokenizer
 from regard.models import GPT
 from regard.nn.multi_head import SelfAttention
-from regard.pretrained.families import ACTIVATIONS
+from regard.pretrained.architecture import ACTIVATIONS
 from regard.pretrained.hf_folder import WEIGHTS
 from regard.pretrained.hf_tokenizer import SPECIAL
 from regard.pretrained.names import GPT2, LLAMA, Table, Tensors, as_halves, to_theirs

@@ -6,37 +6,37 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from regard.config import read_text
-from regard.pretrained.families import read_architecture
+from regard.pretrained.architecture import Architecture
+from regard.pretrained.families import reader_of
 from regard.pretrained.hf_tokenizer import read_template, read_tokenizer
-from regard.pretrained.imported import Imported, language_model_of
+from regard.pretrained.imported import Imported, run_of
 from regard.pretrained.names import Tensors, place_of
 from regard.pretrained.pickles import refuse_pickle
+from regard.pretrained.wordpiece import read_wordpiece
 from regard.system.errors import UserError
 from regard.system.files import saying_why_unreadable
 from regard.system.json_files import JsonError, read_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-NOT_WEIGHTS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
-"""Constants that older files hold: masks and frequencies."""
+NOT_WEIGHTS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq", ".position_ids")
+"""Constants that older files hold: masks, frequencies, 0 1 2 3 …"""
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+"""What the first files of BERT call the weights of a norm."""
 
 
 def read_folder(folder: Path) -> Imported:
-    """The model in a Hugging Face folder, of the GPT-2 or the Llama family."""
+    """The model in a Hugging Face folder, of the GPT-2, the Llama or the BERT family."""
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} holds no Hugging Face model: config.json is missing.")
-    where = str(folder / "config.json")
-    architecture = read_architecture(read_text(folder / "config.json"), where=where)
-    theirs = _with_prefix(read_safetensors(folder), architecture.table)
-    if architecture.keys["tie_embeddings"]:
-        (output,) = place_of("output.weight", architecture.table).names
-        theirs.pop(output, None)  # a copy of the embedding
-    return language_model_of(
-        architecture,
-        theirs,
-        read_tokenizer(folder),
-        template=read_template(folder),
-        where=str(folder),
+    reader = reader_of(folder)
+    theirs = _current(read_safetensors(folder))
+    architecture = reader(folder, theirs)
+    theirs = _with_prefix(theirs, architecture)
+    for name in architecture.copies:
+        theirs.pop(name, None)
+    tokenizer = read_wordpiece(folder) if architecture.framed else read_tokenizer(folder)
+    return run_of(
+        architecture, theirs, tokenizer, template=read_template(folder), where=str(folder)
     )
 
 
@@ -92,11 +92,24 @@ def _one_file(path: Path) -> Tensors:
         ) from None
 
 
-def _with_prefix(tensors: Tensors, table: dict[str, Any]) -> Tensors:
+def _current(tensors: Tensors) -> Tensors:
+    """The weights alone, under the names that newer files have."""
+    current = {}
+    for name, value in tensors.items():
+        for old, new in OLD_NAMES.items():
+            name = name.replace(old, new)
+        if not f".{name}".endswith(NOT_WEIGHTS):
+            current[name] = value
+    return current
+
+
+def _with_prefix(tensors: Tensors, architecture: Architecture) -> Tensors:
     """The weights as a model with its output layer names them; the body alone has no prefix."""
-    (name,) = place_of("embedding.tokens.weight", table).names
+    (name,) = place_of(architecture.rows[0], architecture.table).names
     prefix, _, bare = name.partition(".")
-    kept = {key: value for key, value in tensors.items() if not key.endswith(NOT_WEIGHTS)}
-    if bare not in kept:
-        return kept
-    return {key if key == "lm_head.weight" else f"{prefix}.{key}": kept[key] for key in kept}
+    if bare not in tensors:
+        return tensors
+    return {
+        name if name == "lm_head.weight" else f"{prefix}.{name}": tensor
+        for name, tensor in tensors.items()
+    }

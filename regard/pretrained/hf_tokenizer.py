@@ -19,7 +19,7 @@ SPECIAL = {"start": "bos_token", "end": "eos_token", "padding": "pad_token", "un
 def read_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer of a folder, with the special ids that its settings name."""
     backend = _backend(folder)
-    ids = {ours: _id(backend, folder, theirs) for ours, theirs in SPECIAL.items()}
+    ids = {ours: special_id(backend, folder, theirs) for ours, theirs in SPECIAL.items()}
     end = ids["end"]
     if end is None:
         raise UserError(
@@ -54,7 +54,7 @@ def read_template(folder: Path) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return read_text(file)
-    template = _settings(folder / "tokenizer_config.json").get("chat_template")
+    template = settings_in(folder / "tokenizer_config.json").get("chat_template")
     if isinstance(template, list):  # several, by name
         named = {entry.get("name"): entry for entry in template if isinstance(entry, dict)}
         template = named.get("default", {}).get("template")
@@ -65,14 +65,14 @@ def _backend(folder: Path) -> tokenizers.Tokenizer:
     file, vocabulary, merges = (
         folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt")
     )
+    if file.is_file():
+        return library_tokenizer(file)
     try:
-        if file.is_file():
-            return tokenizers.Tokenizer.from_str(read_text(file))
         if vocabulary.is_file() and merges.is_file():
             return _byte_pairs(_read(vocabulary, dict[str, int]), read_text(merges))
     except UserError:
         raise
-    except Exception as error:  # the library raises plain Exception for a malformed file
+    except Exception as error:  # as above
         raise UserError(f"{folder}: its tokenizer cannot be read: {error}.") from None
     if (folder / "tokenizer.model").is_file():
         raise UserError(
@@ -80,6 +80,19 @@ def _backend(folder: Path) -> tokenizers.Tokenizer:
             f"transformers' AutoTokenizer and save it with save_pretrained, which writes one."
         )
     raise UserError(f"{folder} has no tokenizer: tokenizer.json, or vocab.json and merges.txt.")
+
+
+def library_tokenizer(file: Path) -> tokenizers.Tokenizer:
+    """The tokenizer in a `tokenizer.json`; it cuts and pads nothing, whatever stands there."""
+    try:
+        backend = tokenizers.Tokenizer.from_str(read_text(file))
+    except UserError:
+        raise
+    except Exception as error:  # the library raises plain Exception for a malformed file
+        raise UserError(f"{file.parent}: its tokenizer cannot be read: {error}.") from None
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
 
 
 def _byte_pairs(vocabulary: dict[str, int], merges: str) -> tokenizers.Tokenizer:
@@ -106,20 +119,20 @@ def _begins_with(backend: tokenizers.Tokenizer, start: int) -> bool:
     return backend.encode("a").ids[:1] == [start]
 
 
-def _id(backend: tokenizers.Tokenizer, folder: Path, name: str) -> int | None:
+def special_id(backend: tokenizers.Tokenizer, folder: Path, name: str) -> int | None:
     """The id of a special token: by its text in the tokenizer's settings, else from config.json."""
     for file in ("tokenizer_config.json", "special_tokens_map.json"):
-        token = _settings(folder / file).get(name)
+        token = settings_in(folder / file).get(name)
         text = token.get("content") if isinstance(token, dict) else token
         if isinstance(text, str) and (known := backend.token_to_id(text)) is not None:
             return known
-    number = _settings(folder / "config.json").get(f"{name}_id")
+    number = settings_in(folder / "config.json").get(f"{name}_id")
     first: Any = number[0] if isinstance(number, list) and number else number
     is_token = isinstance(first, int) and backend.id_to_token(first) is not None
     return first if is_token else None
 
 
-def _settings(file: Path) -> dict[str, Any]:
+def settings_in(file: Path) -> dict[str, Any]:
     """The values of a JSON file; none if there is no file."""
     with saying_why_unreadable(file):
         there = file.is_file()

@@ -10,14 +10,17 @@ from torch import nn
 from regard import config as configuration
 from regard.config import Config
 from regard.data.tokenizer import Tokenizer
-from regard.models.build import language_model
-from regard.pretrained.families import Architecture
+from regard.pretrained.architecture import Architecture
 from regard.pretrained.names import Tensors, place_of, to_ours
 from regard.system.errors import UserError
+from regard.tasks import TASKS
 from regard.tasks.lm import LanguageModelling
 
 KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordPiece": "wordpiece", "WordLevel": "words"}
 """The library's models of a tokenizer, and what a configuration calls them."""
+
+TOKENIZER = "tokenizer.json"
+"""The file of a run that holds its tokenizer."""
 
 LONGEST = 100_000
 """The most that data.max_length may be: rotary positions have no limit of their own."""
@@ -35,15 +38,18 @@ class Imported:
     """Sentences on what is not as it was in the foreign model."""
 
 
-def language_model_of(
+def run_of(
     architecture: Architecture,
     theirs: Tensors,
     tokenizer: Tokenizer,
     *,
-    template: str | None,
+    template: str | None = None,
     where: str,
 ) -> Imported:
-    """A GPT as a run of task `lm`; theirs: its weights under foreign names; where: its file."""
+    """A run of the task that a model is for; theirs: its weights under foreign names.
+
+    template: its chat template, if it has one. where: its file or folder, for messages.
+    """
     vocab, known = architecture.vocab, len(tokenizer)
     if known > vocab:
         raise UserError(
@@ -52,22 +58,26 @@ def language_model_of(
         )
     config = configuration.validate(
         {
-            "task": "lm",
-            "data": {"max_length": min(architecture.context, LONGEST)},
+            "task": architecture.task,
+            "data": architecture.data | {"max_length": min(architecture.context, LONGEST)},
             "tokenizer": {"kind": kind_of(tokenizer), "vocab_size": known},
             "model": architecture.keys,
         },
         where=where,
     )
+    files = {TOKENIZER: tokenizer.json} | architecture.files
+    if template is not None:
+        files[LanguageModelling.FILES[1]] = template
+    try:
+        task = TASKS[config.task].open(config, files)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}.") from None
     with torch.device("meta"):  # shapes alone
-        model = language_model(config, vocab=known, padding=tokenizer.padding)
+        model = task.new_model()
     cut = _cut_to_vocabulary(theirs, architecture, known)
     weights = to_ours(
         cut, shapes_of(model), architecture.table, where=where, zero=architecture.zero
     )
-    files = {LanguageModelling.FILES[0]: tokenizer.json}
-    if template is not None:
-        files[LanguageModelling.FILES[1]] = template
     notes = []
     if known < vocab:
         notes.append(
@@ -85,7 +95,7 @@ def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
 def _cut_to_vocabulary(theirs: Tensors, architecture: Architecture, known: int) -> Tensors:
     """The weights without the rows that belong to no token."""
     cut = dict(theirs)
-    for ours in ("embedding.tokens.weight", "output.weight"):
+    for ours in architecture.rows:
         (name,) = place_of(ours, architecture.table).names
         if name in cut and len(cut[name]) == architecture.vocab:
             cut[name] = cut[name][:known]

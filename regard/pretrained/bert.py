@@ -1,0 +1,146 @@
+"""BERT in a Hugging Face folder: its `config.json`, and the task that its head is for."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from regard.pretrained.architecture import (
+    Architecture,
+    ForeignConfig,
+    activation_of,
+    read_config,
+    refuse_differences,
+)
+from regard.pretrained.names import BERT, BERT_CLASSES, BERT_SPAN, BERT_WORDS, Table
+from regard.pretrained.sentence_vectors import read_pooling
+from regard.system.errors import UserError
+
+TOKENS, WORD_BIAS = "body.embedding.tokens.weight", "masked_words.output.bias"
+POOLER, NEXT_SENTENCE = "pooler.dense.weight", "cls.seq_relationship.weight"
+TIED = frozenset({"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"})
+"""The output of masked words: the token embedding, and a bias that stands beside it as well."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands on the encoder."""
+
+    task: str
+    table: Table
+    labelled: bool = False
+    """Whether it has classes with names."""
+
+
+HEADS = {
+    "BertModel": Head("embed", BERT),
+    "BertForPreTraining": Head("mlm", BERT_WORDS),
+    "BertForMaskedLM": Head("mlm", BERT_WORDS),
+    "BertForSequenceClassification": Head("classify", BERT_CLASSES, labelled=True),
+    "BertForTokenClassification": Head("tag", BERT_CLASSES, labelled=True),
+    "BertForQuestionAnswering": Head("span", BERT_SPAN),
+}
+"""By the name of their architecture."""
+
+POOLED = ("BertForPreTraining", "BertForSequenceClassification")
+"""Architectures that cannot do without the pooler; others may have one or not."""
+
+
+class BertConfig(ForeignConfig):
+    """`config.json` of BERT, with the defaults that the format has."""
+
+    architectures: list[str] | None = None
+    vocab_size: int = Field(30_522, ge=1)
+    hidden_size: int = Field(768, ge=1)
+    num_hidden_layers: int = Field(12, ge=1)
+    num_attention_heads: int = Field(12, ge=1)
+    intermediate_size: int = Field(3072, ge=1)
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = Field(512, ge=1)
+    type_vocab_size: int = Field(2, ge=1)
+    layer_norm_eps: float = 1e-12
+    position_embedding_type: str | None = None
+    is_decoder: bool = False
+    tie_word_embeddings: bool = True
+    problem_type: str | None = None
+    num_labels: int = 2
+    id2label: dict[int, str] | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the classes, in order."""
+        if self.id2label is None:
+            return [f"LABEL_{number}" for number in range(self.num_labels)]
+        return [name for _, name in sorted(self.id2label.items())]
+
+
+def read_bert(folder: Path, names: Collection[str]) -> Architecture:
+    """The encoder and head of a folder; names: those of its weights."""
+    path = folder / "config.json"
+    values: BertConfig = read_config(path, BertConfig)
+    kind = (values.architectures or ["BertModel"])[0]
+    if kind not in HEADS:
+        raise UserError(
+            f"{path}: a BERT of the architecture {kind!r} cannot be imported; it may be "
+            f"{', '.join(HEADS)}."
+        )
+    head = HEADS[kind]
+    positions = values.position_embedding_type or "absolute"
+    refuse_differences(
+        str(path),
+        {
+            f"position_embedding_type={positions}": positions != "absolute",
+            "is_decoder": values.is_decoder,
+            "tie_word_embeddings=false": head.task == "mlm" and not values.tie_word_embeddings,
+            "problem_type=multi_label_classification": head.labelled
+            and values.problem_type == "multi_label_classification",
+        },
+    )
+    next_sentence = NEXT_SENTENCE in names
+    pooler = kind in POOLED or next_sentence or any(name.endswith(POOLER) for name in names)
+    keys = {
+        "kind": "bert",
+        "d_model": values.hidden_size,
+        "n_layers": values.num_hidden_layers,
+        "n_heads": values.num_attention_heads,
+        "d_ff": values.intermediate_size,
+        "activation": activation_of(values.hidden_act, where=str(path)),
+        "norm_epsilon": values.layer_norm_eps,
+        "dropout": values.hidden_dropout_prob,
+        "attention_dropout": values.attention_probs_dropout_prob,
+        "max_positions": values.max_position_embeddings,
+        "segments": values.type_vocab_size,
+        "pooler": pooler,
+    }
+    is_mlm = head.task == "mlm"
+    return Architecture(
+        keys | (read_pooling(folder) if head.task == "embed" else {}),
+        values.max_position_embeddings,
+        values.vocab_size,
+        head.table,
+        copies=TIED if is_mlm else frozenset(),
+        task=head.task,
+        data={"sentence_pairs": "nsp" if next_sentence else "none"} if is_mlm else {},
+        rows=(TOKENS, WORD_BIAS) if is_mlm else (TOKENS,),
+        files=_label_files(values, path) if head.labelled else {},
+        framed=True,
+    )
+
+
+def _label_files(values: BertConfig, path: Path) -> dict[str, str]:
+    """The names of the classes, as a run keeps them."""
+    labels = values.labels
+    if values.id2label is not None and sorted(values.id2label) != list(range(len(labels))):
+        raise UserError(f"{path}: id2label does not number its classes 0, 1, 2, …")
+    if len(set(labels)) != len(labels):
+        raise UserError(f"{path}: id2label has the same class twice: {_twice(labels)!r}.")
+    return {"labels.json": json.dumps(labels, ensure_ascii=False, indent=1)}
+
+
+def _twice(labels: list[str]) -> Any:
+    return next(label for label in labels if labels.count(label) > 1)
