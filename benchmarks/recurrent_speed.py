@@ -24,12 +24,12 @@ from torch import Tensor, nn
 from benchmarks.interleave import Contestant, Work, print_table, ratio, serve, take_turns
 from regard.data.batches import BatchStream
 from regard.data.examples import Ids, InMemory
+from regard.data.text_batch import TextBatch, collate_classes
 from regard.models import RecurrentClassifier
 from regard.nn import Recurrent
 from regard.nn.cells import CellKind
 from regard.nn.recurrent import FAST
 from regard.system.memory import keep_freed_memory
-from regard.tasks.classify import ClassBatch, collate_classes
 from regard.training.gradients import Carried, WholeBatch
 from regard.training.loop import Loop
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
@@ -50,7 +50,7 @@ def texts() -> tuple[list[Ids], list[Ids]]:
     return sources, [[int(random.integers(CLASSES))] for _ in sources]
 
 
-def even_batches() -> Iterator[ClassBatch]:
+def even_batches() -> Iterator[TextBatch]:
     """Sequences of one length."""
     random = np.random.default_rng(0)
     while True:
@@ -60,7 +60,7 @@ def even_batches() -> Iterator[ClassBatch]:
         )
 
 
-def random_batches() -> Iterator[ClassBatch]:
+def random_batches() -> Iterator[TextBatch]:
     """Shuffled texts in batches of equally many rows, padded to their longest."""
     sources, targets = texts()
     random = np.random.default_rng(1)
@@ -69,7 +69,7 @@ def random_batches() -> Iterator[ClassBatch]:
             yield collate_classes([sources[i] for i in rows], [targets[i] for i in rows])
 
 
-def bucketed_batches() -> Iterator[ClassBatch]:
+def bucketed_batches() -> Iterator[TextBatch]:
     """The same texts as Regard batches them."""
     examples, epoch = InMemory(*texts()), 0
     stream = BatchStream(lambda number: examples, collate_classes, seed=1, batch_size=ROWS)
@@ -93,7 +93,7 @@ class Plain(nn.Module):
         return self.output(outputs[torch.arange(len(tokens)), last])
 
 
-def timed(batches: Iterator[ClassBatch], update: Callable[[ClassBatch], Any]) -> Work:
+def timed(batches: Iterator[TextBatch], update: Callable[[TextBatch], Any]) -> Work:
     """A share of updates, in real tokens."""
 
     def work() -> tuple[float, float]:
@@ -108,16 +108,16 @@ def timed(batches: Iterator[ClassBatch], update: Callable[[ClassBatch], Any]) ->
 
 
 def regard(
-    kind: CellKind, batches: Iterator[ClassBatch], *, width: int = WIDTH, fast: bool = True
+    kind: CellKind, batches: Iterator[TextBatch], *, width: int = WIDTH, fast: bool = True
 ) -> Work:
     model = RecurrentClassifier(
         VOCAB, CLASSES, kind=kind, d_model=width, dropout=0.0, fast=fast
     ).train()
 
-    def loss(model: Callable[..., Tensor], batch: ClassBatch, carried: Carried) -> Sums:
+    def loss(model: Callable[..., Tensor], batch: TextBatch, carried: Carried) -> Sums:
         return token_sums(
             model(batch.source, batch.lengths)[:, None],
-            batch.classes[:, None],
+            batch.targets[:, None],
             tokens=batch.tokens,
             padding=NONE_IS_PADDING,
         )
@@ -150,13 +150,13 @@ def layer(kind: CellKind, width: int, path: str) -> Work:
     return work
 
 
-def plain(batches: Iterator[ClassBatch]) -> Work:
+def plain(batches: Iterator[TextBatch]) -> Work:
     model = Plain().train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-    def update(batch: ClassBatch) -> None:
+    def update(batch: TextBatch) -> None:
         optimiser.zero_grad()
-        loss = F.cross_entropy(model(batch.source, batch.lengths), batch.classes)
+        loss = F.cross_entropy(model(batch.source, batch.lengths), batch.targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()

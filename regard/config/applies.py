@@ -11,6 +11,7 @@ from typing import Any
 from regard.config.data_keys import ENDLESS, GENERATORS, INSTALLED, Data, Tokenization
 from regard.config.faults import shown
 from regard.config.keys import Config
+from regard.config.model_keys import BLOCKS as BLOCK_KINDS
 from regard.config.model_keys import RECURRENT as RECURRENT_KINDS
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
@@ -88,7 +89,9 @@ TRANSFORMER = one_of("model.kind", "transformer")
 GPT = one_of("model.kind", "gpt")
 BERT = one_of("model.kind", "bert")
 SIZED = one_of("model.kind", "gpt", "bert")
-BLOCKS = one_of("model.kind", "transformer", "gpt", "bert")
+BLOCKS = one_of("model.kind", *BLOCK_KINDS)
+CNN = one_of("model.kind", "cnn")
+BAG = one_of("model.kind", "bag")
 RECURRENT = one_of("model.kind", *RECURRENT_KINDS)
 ROTARY = one_of("model.positions", "rotary")
 AVERAGED = Need(
@@ -141,7 +144,6 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.label": (LABELLED, FILES),
     **dict.fromkeys(
         (
-            "data.text_pair",
             "data.score",
             "data.words",
             "data.tags",
@@ -151,6 +153,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         ),
         (NO_TASK,),
     ),
+    "data.text_pair": (CLASSIFY, FILES),
+    "data.too_long": (CLASSIFY, FILES),
     "data.epoch_size": (NEW_EXAMPLES,),
     "data.fresh": (NEW_EXAMPLES, PAIRS),
     "data.split_seed": (SPLIT_BY_HASH,),
@@ -192,6 +196,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "model.bidirectional": (PAIRS, RECURRENT),
     "model.pooling": (POOLS,),
     "model.normalize": (EMBED,),
+    "model.filters": (CNN,),
+    "model.filter_widths": (CNN,),
+    "model.bag": (BAG,),
+    "model.bigrams": (BAG,),
     "model.recurrent_init": (RECURRENT,),
     "model.tie_embeddings": (GENERATES,),
     "train.teacher_forcing": (TRANSLATE, RECURRENT),

@@ -43,7 +43,8 @@ class Data(Section):
     )
     label: str = Field(
         "",
-        description="the column of its class; for lm, of a label that is put before the text, as "
+        description="the column of its class; without it, a folder of texts names their class; for "
+        "lm, of a label that is put before the text, as "
         "in 'fresh: a fine film', so that texts can be generated under this condition",
     )
     text_pair: str = Field(
@@ -61,8 +62,9 @@ class Data(Section):
         20,
         ge=1,
         le=100_000,
-        description="the most tokens of a line, on either side; for lm, the tokens of a chunk, "
-        "which for a GPT is its context",
+        description="the most tokens of a line, on either side; of classify and match, in all "
+        "that is read of a line, [CLS] and [SEP] too; for lm, the tokens of a chunk, which for a "
+        "GPT is its context",
     )
     documents: str = Field(
         "lines",
@@ -94,6 +96,12 @@ class Data(Section):
     on_bad_line: Literal["error", "skip"] = Field(
         "error",
         description="what to do with an unusable line: stop and name it, or skip and count it",
+    )
+    too_long: Literal["bad-line", "error", "skip", "cut"] = Field(
+        "bad-line",
+        description="what to do with a text of more than max_length tokens: treat it as an "
+        "unusable line (on_bad_line), stop and name it, skip it, or cut it and read its beginning; "
+        "skipped and cut texts are counted",
     )
     scores: Literal["exact", "pronunciation", "translation"] = Field(
         "exact",

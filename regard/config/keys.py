@@ -30,11 +30,14 @@ NOT_TRAINED = (
 
 KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),
-    "classify": ("rnn", "gru", "lstm"),
+    "classify": ("rnn", "gru", "lstm", "transformer", "bert", "cnn", "bag"),
     "lm": ("gpt", "rnn", "gru", "lstm"),
     "embed": ("bert", "transformer"),
 }
 """The kinds of model that can do each task."""
+
+READ_WHOLE = ("classify",)
+"""The tasks whose model reads one text or two whole."""
 
 
 class Config(Section):
@@ -107,6 +110,22 @@ class Config(Section):
             raise ValueError(
                 f"model.d_model={self.model.d_model} is odd: a bidirectional encoder gives half of "
                 f"it to each direction"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _texts_fit_the_model(self) -> "Config":
+        model, most = self.model, self.data.max_length
+        if self.task not in READ_WHOLE or not model.framed:
+            return self
+        if most < (5 if self.data.text_pair else 3):  # two texts with three special tokens
+            raise ValueError(
+                f"data.max_length={most} leaves no room for a text: model.kind={model.kind} reads "
+                f"<s> text </s>"
+            )
+        if model.positions == "learned" and model.max_positions and model.max_positions < most:
+            raise ValueError(
+                f"data.max_length={most} is more than model.max_positions={model.max_positions}"
             )
         return self
 

@@ -75,7 +75,7 @@ METRICS: dict[str, Metric] = {
 
 TASK_METRICS: dict[str, tuple[str, ...]] = {
     "translate": ("loss", "token_accuracy"),
-    "classify": ("loss", "accuracy"),
+    "classify": ("loss", "accuracy", "f1", "precision", "recall"),
     "lm": ("loss", "token_accuracy"),
     "embed": (),
 }

@@ -14,16 +14,20 @@ else:
 
 RECURRENT = ("rnn", "gru", "lstm")
 """The kinds of model that carry a state from token to token."""
+BLOCKS = ("transformer", "gpt", "bert")
+"""The kinds of model that are stacks of blocks."""
+MOST_WIDTH = 64
+"""The most words that a filter of kind=cnn looks at."""
 
 
 class Model(Section):
     """What is trained."""
 
-    kind: Literal["transformer", "gpt", "bert", "rnn", "gru", "lstm"] = Field(
+    kind: Literal["transformer", "gpt", "bert", "rnn", "gru", "lstm", "cnn", "bag"] = Field(
         "transformer",
         description="the Transformer, a GPT (its decoder alone), a BERT (its encoder alone; both "
-        "have the parts of GPT-2 and of BERT where a key is not set), or recurrent layers of these "
-        "cells",
+        "have the parts of GPT-2 and of BERT where a key is not set), recurrent layers of these "
+        "cells, convolutions over words (cnn), or a bag of words (bag)",
     )
     size: SizeName = Field(
         "",
@@ -100,7 +104,8 @@ class Model(Section):
     pooling: Literal["final", "mean", "max", "attention", "cls"] = Field(
         "final",
         description="what a classifier looks at, or what the vector of a text is: the last state "
-        "(or BERT's pooler), all states, or that of the first token (cls)",
+        "(or BERT's pooler, or the summary of cnn and bag), all states, or that of the first token "
+        "(cls)",
     )
     normalize: bool = Field(
         True,
@@ -111,6 +116,22 @@ class Model(Section):
         False,
         description="a tagger learns which tags follow which, and scores whole sequences of them: "
         "a conditional random field",
+    )
+    filters: int = Field(
+        100, ge=1, le=65_536, description="how many filters of each width kind=cnn has"
+    )
+    filter_widths: str = Field(
+        "3, 4, 5", description="how many neighbouring words the filters of kind=cnn look at"
+    )
+    bag: Literal["counts", "presence"] = Field(
+        "presence", description="whether a word that a text repeats counts each time, or once"
+    )
+    bigrams: int = Field(
+        0,
+        ge=0,
+        le=100_000_000,
+        description="rows for pairs of neighbouring words in kind=bag, which share them by a hash; "
+        "0: single words alone",
     )
     recurrent_init: Literal["orthogonal", "uniform"] = Field(
         "orthogonal", description="how recurrent weights begin; uniform is torch's default"
@@ -200,6 +221,27 @@ class Model(Section):
         """Whether it carries a state from token to token."""
         return self.kind in RECURRENT
 
+    @property
+    def framed(self) -> bool:
+        """Whether an encoder of this kind reads `<s> text </s>`, as BERT its [CLS] and [SEP]."""
+        return self.kind in ("bert", "transformer")
+
+    @property
+    def widths_of_filters(self) -> tuple[int, ...]:
+        """The widths that filter_widths names."""
+        widths = [word.strip() for word in self.filter_widths.split(",")]
+        if not all(word.isdecimal() and 0 < int(word) <= MOST_WIDTH for word in widths):
+            raise ValueError(
+                f"filter_widths={self.filter_widths!r} is not a list of numbers from 1 to "
+                f"{MOST_WIDTH}, as in '3, 4, 5'"
+            )
+        return tuple(map(int, widths))
+
+    @model_validator(mode="after")
+    def _widths_are_numbers(self) -> "Model":
+        _ = self.widths_of_filters
+        return self
+
     @field_validator("tie_embeddings", mode="before")
     @classmethod
     def _yes_or_no(cls, value: Any) -> Any:
@@ -213,7 +255,7 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _heads_fit(self) -> "Model":
-        if self.recurrent:
+        if self.kind not in BLOCKS:
             return self
         if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(

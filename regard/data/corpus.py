@@ -26,7 +26,7 @@ from regard.system.files import (
 )
 from regard.system.json_files import read_json
 
-VERSION = 5
+VERSION = 6
 ABOUT = "about.json"
 REMEDY = "Token ids are kept there; set REGARD_CACHE to a folder with room."
 
@@ -42,6 +42,7 @@ class Counts:
     rows: int
     tokens: int
     unknown: int
+    cut: int
     characters: int
     bytes: int
 
@@ -109,7 +110,7 @@ def make_corpus(
 ) -> OnDisk:
     """Write the examples of this key, whole or not at all.
 
-    An example is its row, which is not kept, and the token ids of each side.
+    An example is its row, which is not kept, the token ids of each side, and maybe more.
     """
     folder = cache_folder() / key
     try:
@@ -146,7 +147,8 @@ def _write(folder: Path, examples: Iterable[Sequence[Any]], sides: Sequence[str]
             for side in sides
         ]
         ends = [0] * len(files)
-        for _, *rows in examples:
+        for example in examples:
+            rows = example[1 : 1 + len(files)]
             for side, (row, (ids_file, ends_file)) in enumerate(zip(rows, files, strict=True)):
                 ends[side] += len(row)
                 ids_file.write(array("I", row).tobytes())

@@ -64,6 +64,10 @@ class Row:
         return tuple(self.values.values())[1]
 
 
+SKIP = "Fix the line, or pass --on-bad-line skip to leave such lines out; they are counted."
+"""What a person can do about most lines that cannot be used."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A line that cannot be used, and why."""
@@ -73,6 +77,10 @@ class Fault:
     reason: str
     kind: str = ""
     """The reason without its numbers, under which it is counted, if that is different."""
+    otherwise: Literal["", "error", "skip"] = ""
+    """What becomes of the line, if that is not for data.on_bad_line to say."""
+    remedy: str = SKIP
+    """What a person can do."""
 
 
 Record = Row | Fault

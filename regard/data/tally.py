@@ -27,6 +27,8 @@ class Tally:
     tokens: int = 0
     unknown: int = 0
     """How many of the tokens have no id of their own."""
+    cut: int = 0
+    """Texts of which only the beginning is read."""
     characters: int = 0
     """Characters of running text, the end of each document counted as one."""
     bytes: int = 0
@@ -39,11 +41,8 @@ class Tally:
     def meet(self, fault: Fault) -> None:
         """Count a line that cannot be used, or refuse it."""
         place = f"{fault.file}:{fault.line}"
-        if self.on_bad_line == "error":
-            raise UserError(
-                f"{place}: {fault.reason}. Fix the line, or pass --on-bad-line skip to leave such "
-                f"lines out; they are counted."
-            )
+        if (fault.otherwise or self.on_bad_line) == "error":
+            raise UserError(f"{place}: {fault.reason}. {fault.remedy}")
         kind = fault.kind or fault.reason
         self.counts[kind] = self.counts.get(kind, 0) + 1
         shown = self.places.setdefault(kind, [])

@@ -193,7 +193,7 @@ def gates(trace: Trace) -> Figure:
 
 def _axes_of(path: str, trace: Trace) -> tuple[list[str], list[str]]:
     """The tokens down and across: a decoder's row is named by the token that it produces."""
-    if path.startswith("encoder"):
+    if path.removeprefix("body.").startswith("encoder"):
         return trace.tokens["source"], trace.tokens["source"]
     if path == "pooling":  # one query for the whole text
         return trace.tokens["output"], trace.tokens["source"]

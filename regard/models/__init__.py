@@ -1,5 +1,6 @@
 """Parts assembled into models."""
 
+from regard.models.bag_of_words import BagOfWords
 from regard.models.bert import Bert
 from regard.models.classifier import RecurrentClassifier
 from regard.models.gpt import GPT
@@ -9,6 +10,8 @@ from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.span_finder import SpanFinder, SpanLogits
 from regard.models.tagger import Tagger
+from regard.models.text_classifier import TextClassifier
+from regard.models.text_cnn import TextCNN
 from regard.models.text_embedder import TextEmbedder
 from regard.models.text_encoder import Encoded, TextEncoder
 from regard.models.transformer import Transformer
@@ -19,6 +22,7 @@ EncoderDecoder = Transformer | AttentionSeq2Seq
 __all__ = [
     "GPT",
     "AttentionSeq2Seq",
+    "BagOfWords",
     "Bert",
     "Encoded",
     "EncoderDecoder",
@@ -30,6 +34,8 @@ __all__ = [
     "SpanFinder",
     "SpanLogits",
     "Tagger",
+    "TextCNN",
+    "TextClassifier",
     "TextEmbedder",
     "TextEncoder",
     "Transformer",

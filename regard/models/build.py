@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Any, cast
 
 from regard.config import Config, Model
+from regard.models.bag_of_words import BagOfWords
 from regard.models.bert import Bert
 from regard.models.blueprint import Blueprint
 from regard.models.classifier import RecurrentClassifier
@@ -14,21 +15,29 @@ from regard.models.recurrent_encoder import RecurrentEncoder
 from regard.models.seq2seq import AttentionSeq2Seq
 from regard.models.span_finder import SpanFinder
 from regard.models.tagger import Tagger
+from regard.models.text_classifier import TextClassifier
+from regard.models.text_cnn import TextCNN
 from regard.models.text_embedder import Pool, TextEmbedder
 from regard.models.transformer import Transformer
 from regard.nn.pooling import PoolingKind
 
+Reader = Bert | RecurrentEncoder | TextCNN | BagOfWords
+"""The encoders that models which only read are built on."""
 
-def recurrent_classifier(
+
+def classifier(
     config: Config, *, vocab: int, classes: int, padding: int | None
-) -> RecurrentClassifier:
-    """The classifier of `model.kind`, for so many tokens and classes."""
-    model = config.model
+) -> TextClassifier | RecurrentClassifier:
+    """The classifier of `model.kind`, for so many tokens and classes; 1 of these is a score."""
+    model, pooling = config.model, cast(PoolingKind, config.model.pooling)
+    if not model.recurrent:
+        body = text_encoder(config, vocab=vocab, padding=padding)
+        return TextClassifier(body, classes, pooling=pooling, dropout=model.dropout)
     return RecurrentClassifier(
         vocab,
         classes,
         bidirectional=model.bidirectional,
-        pooling=cast(PoolingKind, model.pooling),
+        pooling=pooling,
         padding=padding,
         **_recurrent(model),
     )
@@ -53,9 +62,21 @@ def language_model(
     )
 
 
-def text_encoder(config: Config, *, vocab: int, padding: int | None) -> Bert | RecurrentEncoder:
+def text_encoder(config: Config, *, vocab: int, padding: int | None) -> Reader:
     """The encoder of `model.kind`, for so many tokens: the body of a model that only reads."""
-    model = config.model
+    model, fast = config.model, config.model.cell == "fast"
+    if model.kind == "cnn":
+        return TextCNN(
+            vocab,
+            d_model=model.d_model,
+            filters=model.filters,
+            widths=model.widths_of_filters,
+            padding=padding,
+            fast=fast,
+        )
+    if model.kind == "bag":
+        bag, bigrams = model.bag, model.bigrams
+        return BagOfWords(vocab, d_model=model.d_model, kind=bag, bigrams=bigrams, padding=padding)
     if model.recurrent:
         bidirectional = model.bidirectional
         return RecurrentEncoder(
@@ -70,7 +91,7 @@ def text_encoder(config: Config, *, vocab: int, padding: int | None) -> Bert | R
         padding=padding,
         own_init=model.kind != "bert",
         max_length=model.max_positions or config.data.max_length,
-        fast=model.cell == "fast",
+        fast=fast,
         **_blocks(model),
     )
 

@@ -41,9 +41,13 @@ class RecurrentClassifier(RecurrentBody):
         tokens: Int[Tensor, "B L"],
         lengths: Int[Tensor, "B"] | None = None,
         *,
+        segments: Int[Tensor, "B L"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, "B C"]:
-        """Logits of the classes of each row; lengths: how many tokens are real, None: all."""
+        """Logits of the classes of each row; lengths: how many tokens are real, None: all.
+
+        segments are not used: `</s>` between two texts tells them apart.
+        """
         hidden, summary = self.states(tokens, lengths, trace=trace)
         if lengths is None:
             lengths = tokens.new_full((tokens.size(0),), tokens.size(1))

@@ -23,7 +23,7 @@ class SplitReport:
 
     kept: int
     truncated: int
-    """Always 0: a text that is too long is refused or left out, never truncated."""
+    """How many texts are cut to data.max_length; 0 where data.too_long does not ask for it."""
     left_out: dict[str, int]
     """How many lines cannot be used, by reason."""
     places: dict[str, list[str]]
@@ -84,15 +84,16 @@ def _read(task: "PairTask", split: Split) -> tuple[SplitReport, Hashes]:
     lengths: dict[str, dict[int, int]] = {name: {} for name in names}
     tally = task.sources[split].new_tally()
     for encoded in task.read(split, tally=tally):
-        pairs.append(_hash(encoded.row.source, encoded.row.target))
-        sources.append(_hash(encoded.row.source))
+        source, target = task.pair_of(encoded.row)
+        pairs.append(_hash(source, target))
+        sources.append(_hash(source))
         lines.append(encoded.row.line)
         for name, ids in zip(names, encoded.sides, strict=False):
             lengths[name][len(ids)] = lengths[name].get(len(ids), 0) + 1
     hashes = Hashes(*(np.frombuffer(part, dtype=np.uint64) for part in (pairs, sources, lines)))
     report = SplitReport(
         kept=tally.rows,
-        truncated=0,
+        truncated=tally.cut,
         left_out=tally.counts,
         places=tally.places,
         tokens=tally.tokens,

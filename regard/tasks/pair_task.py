@@ -3,6 +3,7 @@
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from threading import RLock
 from typing import Any
@@ -65,14 +66,23 @@ class PairTask(Task):
     def sources_of(cls, config: Config) -> Sources:
         """Where the pairs of each split come from."""
         return {
-            split: RowSource(getattr(config.data, split), split, config.data, cls.FIELDS)
+            split: RowSource(getattr(config.data, split), split, config.data, cls.fields_of(config))
             for split in SPLITS
         }
+
+    @classmethod
+    def fields_of(cls, config: Config) -> tuple[Field, ...]:
+        """What a row has, as the configuration says: all of FIELDS, or some."""
+        return cls.FIELDS
 
     @property
     def names(self) -> tuple[str, ...]:
         """What the sides are called."""
-        return tuple(field.name for field in self.FIELDS)
+        return tuple(field.name for field in self.fields_of(self.config))
+
+    def pair_of(self, row: Row) -> Pair:
+        """What goes in and what should come out, as text."""
+        return row.source, row.target
 
     @property
     def fingerprint(self) -> str:
@@ -90,9 +100,18 @@ class PairTask(Task):
             {split: (self.sources[split], self.data(split).tally) for split in splits}
         )
 
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """What token ids depend on beside data, tokenizer and length."""
+        return ()
+
     @abstractmethod
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
         """Sources and targets as token ids."""
+
+    def encoded(self, rows: Sequence[Row]) -> list[Encoded]:
+        """These rows with their token ids."""
+        return list(map(Encoded, rows, *self.encode(rows)))
 
     @property
     @abstractmethod
@@ -136,9 +155,13 @@ class PairTask(Task):
         for line in lines:
             sides = [line.source, line.target]
             for side, cutter in enumerate(cutters):
-                ids = cutter.encode(line.pair[side], random)
+                ids = self.side_anew(line.row, side, partial(cutter.encode, random=random))
                 sides[side] = ids if len(ids) <= most else sides[side]
-            yield Encoded(line.row, *sides)
+            yield Encoded(line.row, sides[0], sides[1], line.cut)
+
+    def side_anew(self, row: Row, side: int, cut: Callable[[str], Ids]) -> Ids:
+        """The ids of one side whose texts are cut anew."""
+        return cut(self.pair_of(row)[side])
 
     def data(self, split: Split) -> SplitData:
         """What is read of a split, once; of the first epoch, if every one has new examples."""
@@ -161,14 +184,14 @@ class PairTask(Task):
             return list(self.data(split).pairs or ())
         with self._reading:
             if self._training_pairs is None:
-                self._training_pairs = tuple(line.pair for line in self.read("train"))
+                self._training_pairs = tuple(self.pair_of(line.row) for line in self.read("train"))
             return list(self._training_pairs)
 
     def _in_memory(self, split: Split) -> SplitData:
         """Token ids of a whole split, with its texts unless it is train."""
         tally = self.sources[split].new_tally()
         lines = list(self.read(split, tally=tally))
-        pairs = None if split == "train" else tuple(line.pair for line in lines)
+        pairs = None if split == "train" else tuple(self.pair_of(line.row) for line in lines)
         return SplitData(_in_memory(lines), tally, pairs)
 
     def _corpus(self) -> SplitData:
@@ -179,8 +202,8 @@ class PairTask(Task):
             self.fingerprint,
             [path.name for path in source.files.paths],  # its end is its format
             source.columns,
-            data.max_length,
-            data.on_bad_line,
+            (data.max_length, *self.reading),
+            (data.on_bad_line, data.too_long),
             (data.held_out, data.split_seed),
             made_with,
         )
@@ -201,7 +224,7 @@ class PairTask(Task):
         tally = source.new_tally() if tally is None else tally
         rows = source.rows(seed=self.config.seed, epoch=epoch, tally=tally)
         while chunk := list(islice(rows, ENCODED_TOGETHER)):
-            encoded = list(map(Encoded, chunk, *self.encode(chunk)))
+            encoded = self.encoded(chunk)
             faults = self.faults(encoded, source)
             for number in sorted(faults):
                 tally.meet(faults[number])
@@ -218,6 +241,7 @@ class PairTask(Task):
     def _count(self, lines: Sequence[Encoded], tally: Tally) -> None:
         """Count the lines that are used, their tokens, and those that are unknown."""
         tally.use(len(lines), [], unknown=0)
+        tally.cut += sum(line.cut for line in lines)
         for side, tokenizer in enumerate(self.tokenizers):
             # No id is −1: a vocabulary without an unknown token knows everything.
             unknown = -1 if tokenizer.unknown is None else tokenizer.unknown
@@ -233,7 +257,7 @@ class PairTask(Task):
                 if count <= most or number in faults:
                     continue
                 if source.generated:
-                    text = line.pair[side]
+                    text = self.pair_of(line.row)[side]
                     raise UserError(
                         f"data.max_length={most} is less than the {count} tokens of {text[:60]!r}."
                     )

@@ -90,6 +90,8 @@ class Counts:
     """Lines for which an output was generated."""
     cut: int = 0
     """Those of them whose best output did not end before max_new_tokens."""
+    shortened: int = 0
+    """Lines of which only the beginning was read."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
@@ -102,6 +104,12 @@ class Counts:
         if self.cut:
             sentences.append(
                 f"{self.cut:,} of {self.outputs:,} outputs were cut at max_new_tokens."
+            )
+        if self.shortened:
+            lines = "line has" if self.shortened == 1 else "lines have"
+            sentences.append(
+                f"{self.shortened:,} {lines} more tokens than data.max_length: the beginning was "
+                f"read."
             )
         return sentences
 
@@ -127,11 +135,15 @@ class ReadLines:
 
 
 def read_lines(
-    request: Request, tokenizer: Tokenizer, refusal: Callable[[str, Ids], str | None]
+    request: Request,
+    tokenizer: Tokenizer,
+    refusal: Callable[[str, Ids], str | None],
+    encode: Callable[[list[str]], list[Ids]] | None = None,
 ) -> ReadLines:
     """Token ids of every line, or why it is refused; the first refusal is raised if on_bad_line is.
 
     refusal: says of a line and its token ids why the model cannot read it; None if it can.
+    encode: lines to token ids, if that is not done by the tokenizer alone.
     """
     faults = {
         number: f"{fault}; save the file as UTF-8."
@@ -139,7 +151,7 @@ def read_lines(
         if (fault := why_unreadable(line)) is not None
     }
     whole = [number for number in range(len(request.lines)) if number not in faults]
-    encoded = tokenizer.encode([request.lines[number] for number in whole])
+    encoded = (encode or tokenizer.encode)([request.lines[number] for number in whole])
     ids: dict[int, Ids] = {}
     for number, row in zip(whole, encoded, strict=True):
         fault = refusal(request.lines[number], row)

@@ -19,15 +19,12 @@ class Encoded(NamedTuple):
     row: Row
     source: Ids
     target: Ids
+    cut: bool = False
+    """Whether only the beginning of its text is read."""
 
     @property
     def sides(self) -> tuple[Ids, Ids]:
         return self.source, self.target
-
-    @property
-    def pair(self) -> Pair:
-        """Source and target as text."""
-        return self.row.source, self.row.target
 
 
 @dataclass(frozen=True)
@@ -57,6 +54,12 @@ def data_warnings(tallies: Mapping[Split, tuple[RowSource | TextSource, Tally]])
             count = sum(reasons.values())
             lines = "line was" if count == 1 else "lines were"
             sentences.append(f"{source.path}: {count:,} {lines} left out: {'; '.join(reasons)}.")
+        if tally.cut:
+            most = f"data.max_length={source.data.max_length}"
+            sentences.append(
+                f"{source.path}: {tally.cut:,} of {tally.rows:,} texts of data.{split} have more "
+                f"tokens than {most}: their beginnings are read."
+            )
         if source.every > 1:
             sentences.append(
                 f"{source.path}: the vocabulary is learned from one in {source.every:,} of its "

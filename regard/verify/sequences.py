@@ -14,11 +14,14 @@ from regard.data.examples import Ids
 from regard.decoding import Hypothesis, Replay, Stepper
 from regard.models import (
     GPT,
+    BagOfWords,
     Bert,
     Encoded,
     RecurrentClassifier,
     RecurrentEncoder,
     RecurrentLanguageModel,
+    TextClassifier,
+    TextCNN,
 )
 from regard.nn import Trace
 from regard.nn.cells import CellKind
@@ -68,6 +71,13 @@ def random_sequence_models() -> dict[str, SequenceModel]:
         own_init=True,
         **sizes,
     )
+    bodies: dict[str, Bert | TextCNN | BagOfWords] = {
+        "Bert": Bert(VOCAB, max_length=16, **sizes),
+        "TextCNN": TextCNN(VOCAB, d_model=16, filters=8),
+        "bag of words and bigrams": BagOfWords(VOCAB, d_model=16, bigrams=32),
+    }
+    for name, body in bodies.items():
+        models[f"TextClassifier ({name})"] = TextClassifier(body, 3)
     for positions in ("learned", "rotary"):
         models[f"GPT ({positions})"] = GPT(VOCAB, positions=positions, max_length=16, **sizes)
     return {name: perturbed(model) for name, model in models.items()}

@@ -63,6 +63,51 @@ def test_it_learns_to_tell_classes_apart(tmp_path: Path, pooling: str) -> None:
     assert len(look.draw(opened)) >= 1
 
 
+KINDS = {
+    "transformer": ["model.n_heads=2", "model.d_ff=32", "model.n_layers=1", "train.lr=0.01"],
+    "bert": ["model.n_heads=2", "model.d_ff=32", "model.n_layers=1", "train.lr=0.003"],
+    "cnn": ["model.filters=8", "model.filter_widths=1, 2"],
+    "bag": ["model.bigrams=50"],
+    "gru": [],
+}
+BLOCKS = ("transformer", "bert")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_learns_texts_and_pairs_of_texts(tmp_path: Path, kind: str) -> None:
+    keys = [f"model.kind={kind}", *KINDS[kind], "model.bidirectional=true", "train.steps=80"]
+    keys = keys if kind == "gru" else [key for key in keys if "bidirectional" not in key]
+    train(settings(labelled(tmp_path), *keys), tmp_path / "one")
+    opened = run.load(tmp_path / "one")
+    assert opened.predict(["a fine day", "a sad day"]) == ["very good", "bad"]
+    assert opened.evaluate("test")["metrics"].keys() == {
+        "loss", "accuracy", "f1", "precision", "recall"
+    }  # fmt: skip
+    trace = opened.trace("a fine day")
+    assert trace.tokens["source"][:1] == (["<s>"] if kind in BLOCKS else ["a"])
+    assert bool(trace.attention()) == (kind in BLOCKS)
+    assert len(look.draw(opened)) >= 1
+    names = ("dog", "cat", "hen")
+    pairs = "".join(
+        f"{a} {more}\t{b}\t{'same' if a == b else 'other'}\n"
+        for a in names for b in names for more in ("x", "y")
+    )  # fmt: skip
+    columns = ["data.text=1", "data.text_pair=2", "data.label=3", "data.max_length=20"]
+    folder = labelled(tmp_path, train=pairs, valid=pairs)
+    train(settings(folder, *keys, *columns), tmp_path / "two")
+    opened = run.load(tmp_path / "two")
+    if kind != "bag":  # which cannot say whether a word stands in both
+        assert opened.evaluate("test")["metrics"]["accuracy"] > 0.6
+    singles = [opened.predictions([line])[0].probabilities for line in ("dog x\tdog", "cat y\then")]
+    both = [each.probabilities for each in opened.predictions(["dog x\tdog", "cat y\then"])]
+    assert both == [pytest.approx(each, abs=1e-5) for each in singles]
+    for line in ("dog", "dog\tcat\then"):
+        with pytest.raises(UserError, match="line:1: there should be two texts with one tab"):
+            opened.predict([line])
+    with pytest.raises(UserError, match="line:1: one of the two texts is empty"):
+        opened.predict(["dog\t "])
+
+
 def test_the_best_classes_come_with_their_chances(tmp_path: Path) -> None:
     made, _ = train(settings(labelled(tmp_path)), tmp_path / "run")
     (one,) = made.predictions(["a fine day"], decoding={"n_best": 2})
@@ -196,9 +241,9 @@ def test_other_data_can_be_scored_and_nothing_else_changed(tmp_path: Path) -> No
 
 
 def test_what_does_not_fit_the_task_is_refused_at_once() -> None:
-    with pytest.raises(UserError, match="transformer is not available for task=classify; it may"):
-        config.load("parity", ["model.kind=transformer"])
-    with pytest.raises(UserError, match="metric=wer is not measured here; it may be loss or acc"):
+    with pytest.raises(UserError, match="kind=gpt is not available for task=classify; it may"):
+        config.load("parity", ["model.kind=gpt"])
+    with pytest.raises(UserError, match="metric=wer is not measured here; it may be loss, acc"):
         config.load("parity", ["train.metric=wer"])
 
 

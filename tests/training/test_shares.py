@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from regard import config
 from regard.data.batches import FEWEST_ROWS, TARGETS, collate
 from regard.data.text import TextBatch
+from regard.data.text_batch import collate_classes
 from regard.nn.dropout import dropout
 from regard.nn.randomness import generator, sampling_from
 from regard.runs.trainer import _loop, train
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.tasks import TASKS
-from regard.tasks.classify import collate_classes
 from regard.training.loop import Loop
 from tests.conftest import TINY
 
@@ -43,7 +43,7 @@ def test_texts_with_classes_are_shared_out_and_running_text_is_not() -> None:
     batch = collate_classes(ROWS, [[number % 2] for number in range(64)])
     first, second = batch.shares(2)
     assert first.tokens + second.tokens == 64
-    assert first.classes.tolist() == batch.classes.tolist()[::2]
+    assert first.targets.tolist() == batch.targets.tolist()[::2]
     assert second.source.tolist() == batch.source.tolist()[1::2]
     lengths = torch.full((len(batch.source),), batch.source.size(1))
     text = TextBatch(batch.source, batch.source, 128, first=True, lengths=lengths)
