@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from regard.commands.chat import chat
+from regard.commands.compare import compare
 from regard.commands.data_check import data_check
 from regard.commands.decoding_options import DecodingCommand, ScoringCommand
 from regard.commands.embed import embed
@@ -45,6 +46,7 @@ app.command()(prints(verify))
 app.command(cls=DecodingCommand)(prints(chat))
 app.command("import")(import_model)
 app.command()(export)
+app.command()(prints(compare))
 app.add_typer(data_app, name="data")
 data_app.command("check")(prints(data_check))
 
