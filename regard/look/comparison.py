@@ -3,6 +3,7 @@
 import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -115,7 +116,7 @@ def write_comparison(
         write_text(path, PAGE.format(title=html.escape(title), body="\n".join(parts)))
 
 
-def _look(number: int) -> dict[str, object]:
+def _look(number: int) -> Any:
     """The colour and the mark of a line."""
     return {
         "color": COLOURS[number % len(COLOURS)],

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 from regard.config import Config
-from regard.data.row_source import RowSource
 from regard.data.rows import Row
 from regard.data.splits import SPLITS
 from regard.system.errors import UserError
@@ -20,10 +19,21 @@ class LabelledData:
     def __init__(self, config: Config, folder: Path) -> None:
         """folder: where the files are written, and found if they are there."""
         self.folder = folder
-        self.sources: dict[str, RowSource] = {**Classify.sources_of(config)}
+        self.sources = Classify.sources_of(config)
         self.fields = [field.name for field in self.sources["train"].fields]
         self.train = list(self.sources["train"].rows(seed=config.seed))
         self.labels = len(self.train)
+        self._refuse_other_data()
+
+    def _refuse_other_data(self) -> None:
+        """Refuse files that were made of other data."""
+        mark = self.folder / "made-from.txt"
+        made_from = "".join(f"{self.sources[split].fingerprint}\n" for split in SPLITS)
+        if not mark.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_text(mark, made_from)
+        elif mark.read_text(encoding="utf-8") != made_from:
+            raise UserError(f"{self.folder} was made of other data: name another --out.")
 
     def settings(self, labels: int | None, seed: int) -> list[str]:
         """What a configuration needs to train on so many labelled examples; None: on all."""
@@ -41,7 +51,6 @@ class LabelledData:
         return [f"data.directory={self.folder.resolve()}", "data.held_out=0", *files, *columns]
 
     def _write(self, name: str, rows: Sequence[Row]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(dict(row.values), ensure_ascii=False) for row in rows)
         write_text(self.folder / name, "".join(f"{line}\n" for line in lines))
 
