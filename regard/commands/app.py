@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from regard.commands.ask import ask
 from regard.commands.chat import chat
 from regard.commands.compare import compare
 from regard.commands.data_check import data_check
@@ -18,6 +19,7 @@ from regard.commands.search import search
 from regard.commands.terminal import end_well, prints
 from regard.commands.train import recipes, train
 from regard.commands.verify import verify
+from regard.commands.words import words
 from regard.system.errors import UserError
 from regard.system.torchrun import Launch
 from regard.system.waiting import adapt_waiting
@@ -42,6 +44,8 @@ app.command(cls=DecodingCommand)(prints(predict))
 app.command(cls=DecodingCommand)(prints(generate))
 app.command()(embed)
 app.command()(prints(search))
+app.command(cls=DecodingCommand)(prints(ask))
+app.command()(prints(words))
 app.command()(prints(verify))
 app.command(cls=DecodingCommand)(prints(chat))
 app.command("import")(import_model)

@@ -232,6 +232,10 @@ class Tokenizer:
         kept = [token for token in ids if token not in self._forbidden]
         return self._backend.decode(kept, skip_special_tokens=False)
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of `encode` stands in a text: its first character, and the one after."""
+        return list(self._backend.encode(text, add_special_tokens=False).offsets)
+
     def words(self, text: str) -> list[str]:
         """The words that subwords are made of, each with the space before it, and punctuation."""
         normalizer, split = self._backend.normalizer, self._backend.pre_tokenizer

@@ -87,7 +87,7 @@ class Embedder:
         weighted by their tokens (for `max`, the largest values).
         """
         parts = [(number, part) for number, ids in enumerate(texts) for part in self._parts(ids)]
-        of_parts = self._of_rows([self._row(part) for _, part in parts])  # P D
+        of_parts = self._of_rows([self.row(part) for _, part in parts])  # P D
         numbers = torch.tensor([number for number, _ in parts], dtype=torch.int64)
         if len(parts) == len(numbers.unique()):
             vectors = torch.zeros(len(texts), self.width).index_copy_(0, numbers, of_parts)
@@ -101,7 +101,8 @@ class Embedder:
         room = int(self.room)
         return [ids[begin : begin + room] for begin in range(0, len(ids), room)]
 
-    def _row(self, ids: Ids) -> Ids:
+    def row(self, ids: Ids) -> Ids:
+        """A text as the encoder reads it."""
         return framed(ids, self.tokenizer.special) if self.framed else ids
 
     def _joined(
