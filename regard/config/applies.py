@@ -205,6 +205,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "train.teacher_forcing": (TRANSLATE, RECURRENT),
     "train.layer_decay": (BLOCKS,),
     "train.reinit_layers": (BLOCKS, INIT),
+    "train.contrastive": (CLASSIFY, BLOCKS),
     "train.average_of": (AVERAGED,),
     **{f"decode.{key}": (GENERATES,) for key in Decode.model_fields},
     "decode.cut_prompt": (GPT,),

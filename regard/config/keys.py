@@ -137,6 +137,12 @@ class Config(Section):
             raise ValueError(NOT_TRAINED)
         if self.task != "translate" and self.train.r_drop:
             raise ValueError(f"train.r_drop is for task=translate, not task={self.task}")
+        has_body = self.task == "classify" and not self.model.recurrent
+        if self.train.contrastive and not has_body:
+            raise ValueError(
+                f"train.contrastive is for task=classify with model.kind=bert or transformer, not "
+                f"task={self.task} with model.kind={self.model.kind}"
+            )
         if self.task == "lm" and self.model.recurrent and self.train.shares > 1:
             raise ValueError(
                 f"train.shares={self.train.shares}: in lm, a recurrent model carries a state from "

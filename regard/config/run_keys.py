@@ -95,6 +95,11 @@ class Train(Section):
         description="α of R-Drop: each batch is run twice with different dropout, and α/2 times "
         "the divergence of the two is added to their mean loss; for task=translate",
     )
+    contrastive: bool = Field(
+        False,
+        description="for few labels: the body learns that texts of one class are alike and others "
+        "are not, by the cosines of all pairs in a batch, and the head alone learns the classes",
+    )
     teacher_forcing: float = Field(
         1.0,
         ge=0,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.models.bert import Bert
 from regard.models.initial import initialise
+from regard.models.text_encoder import leave_out_summary
 from regard.nn.activations import FAST, REFERENCE, Activation
 from regard.nn.embedding import OutputProjection, TokenEmbedding, VocabularySide
 from regard.nn.layer_norm import LayerNorm
@@ -85,6 +86,8 @@ class MaskedLanguageModel(nn.Module):
         tokens = body.embedding.tokens
         self.masked_words = MaskedWords(tokens, norm=norm, activation=activation, fast=fast)
         self.sentence_pair = nn.Linear(body.d_model, PAIR_CLASSES) if sentence_pair else None
+        if not sentence_pair:
+            leave_out_summary(body)
         for head in (self.masked_words.dense, self.sentence_pair):
             if head is not None and not own_init:
                 head.apply(initialise)

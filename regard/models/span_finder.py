@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.models.text_encoder import TextEncoder
+from regard.models.text_encoder import TextEncoder, leave_out_summary
 from regard.nn.embedding import VocabularySide
 from regard.nn.trace import Trace, at
 
@@ -35,6 +35,7 @@ class SpanFinder(nn.Module):
         super().__init__()
         self.body = body
         self.output = nn.Linear(body.d_model, 2)
+        leave_out_summary(body)
 
     def forward(
         self,

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.models.text_encoder import TextEncoder
+from regard.models.text_encoder import TextEncoder, leave_out_summary
 from regard.nn.crf import LinearChainCRF, Transitions, viterbi
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import VocabularySide
@@ -40,6 +40,7 @@ class Tagger(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(body.d_model, tags)
         self.crf = LinearChainCRF(tags) if crf else None
+        leave_out_summary(body)
 
     def forward(
         self,

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.models.initial import initialise
-from regard.models.text_encoder import TextEncoder
+from regard.models.text_encoder import TextEncoder, leave_out_summary
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import VocabularySide
 from regard.nn.pooling import Pooling, PoolingKind
@@ -47,6 +47,28 @@ class TextClassifier(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(body.d_model, classes)
         initialise(self.output)  # near 0: no class is preferred at first
+        if pooling != "final":
+            leave_out_summary(body)
+
+    def vectors(
+        self,
+        tokens: Int[Tensor, "B L"],
+        lengths: Int[Tensor, "B"] | None = None,
+        *,
+        segments: Int[Tensor, "B L"] | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, "B D"]:
+        """What the head looks at: one vector per row."""
+        hidden, summary = self.body(tokens, lengths, segments=segments, trace=at(trace, "body"))
+        if lengths is None:
+            lengths = tokens.new_full((tokens.size(0),), tokens.size(1))
+        mask = torch.arange(tokens.size(1), device=tokens.device) < lengths[:, None]  # B L
+        return self.pooling(hidden, summary, mask, trace=at(trace, "pooling"))
+
+    def head(self, vectors: Float[Tensor, "B D"]) -> Float[Tensor, "B C"]:
+        """Logits of these vectors."""
+        logits: Tensor = self.output(self.dropout(vectors))
+        return logits
 
     def forward(
         self,
@@ -60,12 +82,7 @@ class TextClassifier(nn.Module):
 
         segments: which of two texts each token belongs to; None: there is one text.
         """
-        hidden, summary = self.body(tokens, lengths, segments=segments, trace=at(trace, "body"))
-        if lengths is None:
-            lengths = tokens.new_full((tokens.size(0),), tokens.size(1))
-        mask = torch.arange(tokens.size(1), device=tokens.device) < lengths[:, None]  # B L
-        pooled = self.pooling(hidden, summary, mask, trace=at(trace, "pooling"))  # B D
-        logits = self.output(self.dropout(pooled))
+        logits = self.head(self.vectors(tokens, lengths, segments=segments, trace=trace))
         if trace is not None:
             trace.at("output").record(logits=logits)
         return logits

@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.nn.trace import Trace
 
@@ -42,3 +42,13 @@ class TextEncoder(Protocol):
         segments: which of two texts each token belongs to, 0 or 1; None: there is one text.
         """
         ...
+
+
+def leave_out_summary(body: object) -> None:
+    """The weights that make the summary of a body do not learn, where no head looks at it.
+
+    They would get no gradient, and an optimiser no state of them to resume with.
+    """
+    pooler = getattr(body, "pooler", None)
+    if isinstance(pooler, nn.Module):
+        pooler.requires_grad_(False)

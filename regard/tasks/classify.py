@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.config import Config, Decode
-from regard.data.batches import Collate
+from regard.data.batches import TARGETS, Collate
 from regard.data.examples import Ids
 from regard.data.row_source import RowSource, listed_classes
 from regard.data.rows import Fault, Field, Row
@@ -31,6 +31,7 @@ from regard.tasks.prediction import Prediction
 from regard.tasks.reading_task import ReadingTask
 from regard.tasks.request import Answer, Request
 from regard.tasks.split_data import Encoded
+from regard.training.contrast import contrast
 from regard.training.gradients import Carried
 from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 
@@ -133,7 +134,23 @@ class Classify(ReadingTask):
 
     def loss(self, model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Sums:
         """Σ −log p(class | text), smoothed as the configuration says."""
+        if self.config.training.contrastive:
+            return self._contrastive(model, batch)
         return self.sums(model, batch, smoothing=self.config.training.label_smoothing)
+
+    def _contrastive(self, model: Any, batch: TextBatch) -> Sums:
+        """The same for the head alone, beside the contrast of the batch, which the body learns."""
+        vectors = model.vectors(batch.source, batch.lengths, segments=batch.segments)
+        sums = token_sums(
+            model.head(vectors.detach())[:, None],
+            batch.targets[:, None],
+            tokens=batch.tokens,
+            smoothing=self.config.training.label_smoothing,
+            padding=NONE_IS_PADDING,
+        )
+        of_head = sums[TARGETS]
+        loss = of_head.loss + contrast(vectors, batch.targets)
+        return Sums.of(loss, of_head.count, of_head.correct)
 
     def sums(self, model: Callable[..., Any], batch: TextBatch, *, smoothing: float) -> Sums:
         return token_sums(

@@ -124,7 +124,7 @@ class ReadingTask(PairTask):
             if len(line.source) > most
         }
 
-    def _too_long(self, line: Encoded, most: float, source: RowSource) -> Fault:
+    def _too_long(self, line: Encoded, most: int | float, source: RowSource) -> Fault:
         count, key = len(line.source), "data.max_length"
         what = "text and the frame around it have" if self.framed else "text has"
         what = "two texts of this line have" if self.paired else what
