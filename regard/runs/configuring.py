@@ -19,8 +19,11 @@ WITHOUT_BODY = ("translate", "lm")
 """Tasks whose models generate: they have no `body` that another task could begin with."""
 BODIES = ("bert", "transformer")
 """The kinds of model whose body has blocks."""
-OF_HEADS = ("pooling", "normalize", "cell")
-"""Keys of `model` that do not say what its body is: they stay the recipe's."""
+OWN = ("pooling", "normalize", "cell", "attention_dropout")
+"""Keys of `model` that do not say what its body is: they stay the recipe's.
+
+Dropout of attention weights among them: it makes training slower by far on a CPU.
+"""
 
 
 def configure(recipe: str, settings: Iterable[str] = ()) -> Config:
@@ -38,11 +41,11 @@ def _inherited(values: dict[str, Any]) -> dict[str, Any] | None:
     other = _run_with_body(init) if isinstance(init, str) and init else None
     if other is None or task in WITHOUT_BODY or other.model.kind not in KINDS.get(task, ()):
         return None
-    model = other.model.model_dump(exclude=set(OF_HEADS))
+    model = other.model.model_dump(exclude=set(OWN))
     if other.model.positions == "learned":  # as many as there are, whatever data.max_length is
         model["max_positions"] = other.model.max_positions or other.data.max_length
     written = values.get("model") or {}
-    return model | {key: written[key] for key in OF_HEADS if key in written}
+    return model | {key: written[key] for key in OWN if key in written}
 
 
 def _run_with_body(init: str) -> Config | None:
