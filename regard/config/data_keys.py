@@ -69,8 +69,9 @@ class Data(Section):
     documents: str = Field(
         "lines",
         min_length=1,
-        description="what a document of lm is, after which </s> stands: a line (lines), what is "
-        "between blank lines (paragraphs), a file (files), or what is between lines with this text",
+        description="what a document of lm or mlm is: a line (lines), what is between blank lines "
+        "(paragraphs), a file (files), what begins with a title such as = Hamlet = (titles), or "
+        "what is between lines with this text; in lm, </s> stands after it",
     )
     sentence_pairs: Literal["nsp", "sop", "none"] = Field(
         "nsp",

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from regard.config.data_keys import Data, Tokenization
-from regard.config.metrics import OUTPUT_METRICS, TASK_METRICS
+from regard.config.metrics import OUTPUT_METRICS, PAIR_METRICS, TASK_METRICS
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
@@ -32,6 +32,7 @@ KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),
     "classify": ("rnn", "gru", "lstm", "transformer", "bert", "cnn", "bag"),
     "lm": ("gpt", "rnn", "gru", "lstm"),
+    "mlm": ("bert", "transformer"),
     "embed": ("bert", "transformer"),
 }
 """The kinds of model that can do each task."""
@@ -44,10 +45,11 @@ class Config(Section):
     """Everything that decides what a run does."""
 
     schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
-    task: Literal["translate", "classify", "lm", "embed"] = Field(
+    task: Literal["translate", "classify", "lm", "mlm", "embed"] = Field(
         "translate",
-        description="any sequence to sequence, a class for a text, the next token of a text, or "
-        "a vector for a text (embed, which is imported and not trained)",
+        description="any sequence to sequence, a class for a text, the next token of a text, "
+        "the masked words of a text (mlm), or a vector for a text (embed, which is imported and "
+        "not trained)",
     )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
@@ -149,6 +151,8 @@ class Config(Section):
                 f"batch to batch, so its rows cannot be split; leave it at 1"
             )
         metrics = TASK_METRICS[self.task]
+        if self.task == "mlm":
+            metrics += PAIR_METRICS[self.data.sentence_pairs]
         if self.task == "translate":
             metrics += OUTPUT_METRICS[self.data.scores]
         if self.train.metric not in metrics:

@@ -49,6 +49,12 @@ METRICS: dict[str, Metric] = {
         Metric("token_accuracy", "token accuracy", panel="accuracy"),
         Metric("mlm_accuracy", "masked-token accuracy", panel="accuracy"),
         Metric("nsp_accuracy", "next-sentence accuracy", panel="accuracy"),
+        Metric("sop_accuracy", "sentence-order accuracy", panel="accuracy"),
+        Metric("mlm_loss", "loss per masked token", higher_is_better=False),
+        Metric("nsp_loss", "loss per pair, next sentence", higher_is_better=False),
+        Metric("sop_loss", "loss per pair, order", higher_is_better=False),
+        Metric("unigram_loss", "loss by token frequencies alone", higher_is_better=False),
+        Metric("gap_closed", "share of the unigram loss that is gone"),
         Metric("exact_match", "whole line", generated=True, panel="accuracy"),
         Metric(
             "wer",
@@ -77,9 +83,17 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     "translate": ("loss", "token_accuracy"),
     "classify": ("loss", "accuracy", "f1", "precision", "recall"),
     "lm": ("loss", "token_accuracy"),
+    "mlm": ("loss", "mlm_loss", "mlm_accuracy"),
     "embed": (),
 }
 """What train.metric may be for each task; translate has those of its outputs as well."""
+
+PAIR_METRICS: dict[str, tuple[str, ...]] = {
+    "nsp": ("nsp_loss", "nsp_accuracy"),
+    "sop": ("sop_loss", "sop_accuracy"),
+    "none": (),
+}
+"""What is measured of pairs of texts, by `data.sentence_pairs`."""
 
 OUTPUT_METRICS: dict[str, tuple[str, ...]] = {
     "exact": ("exact_match",),
@@ -91,7 +105,10 @@ OUTPUT_METRICS: dict[str, tuple[str, ...]] = {
 SELECTABLE: tuple[str, ...] = tuple(
     name
     for name in METRICS
-    if any(name in names for names in (*TASK_METRICS.values(), *OUTPUT_METRICS.values()))
+    if any(
+        name in names
+        for names in (*TASK_METRICS.values(), *PAIR_METRICS.values(), *OUTPUT_METRICS.values())
+    )
 )
 """What train.metric may be for some task."""
 

@@ -90,8 +90,8 @@ def dealt_out(rows: int, count: int) -> list[slice]:
 FEWEST_ROWS = 8
 """Fewer rows than this are not worth a thread of their own."""
 
-Collate = Callable[[Sequence[Ids], Sequence[Ids]], Any]
-"""(sources, targets) -> a batch."""
+Collate = Callable[..., Any]
+"""(the rows of each side: sources, targets, …) -> a batch."""
 
 
 def collate(

@@ -1,6 +1,7 @@
 """Where running text comes from: a file, a folder of files, or rows with a text each."""
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +28,10 @@ SAVED_DATASET = "state.json"
 """What `datasets` puts into a folder that it saves."""
 ROWS = (*FORMATS, ".tsv")
 """Formats with a document per row, whose text stands in the column `data.text`."""
+
+TITLE = re.compile(r"= [^=].*[^=] =|= [^=] =")
+TITLE_FOLLOWS = "\n"
+"""Stands before a title; no line has a line break in it."""
 
 
 class Piece(NamedTuple):
@@ -209,7 +214,17 @@ def documents(lines: Iterator[str], kind: str) -> Iterator[Piece]:
         return _joined(lines, lambda line: False)
     if kind == "paragraphs":
         return _joined(lines, lambda line: not line.strip())
+    if kind == "titles":
+        return _joined(_before_titles(lines), lambda line: line == TITLE_FOLLOWS)
     return _joined(lines, lambda line: line.strip() == kind)
+
+
+def _before_titles(lines: Iterator[str]) -> Iterator[str]:
+    """The lines, and a mark before each title such as ` = Hamlet = `; ` = = Plot = = ` is none."""
+    for line in lines:
+        if TITLE.fullmatch(line.strip()):
+            yield TITLE_FOLLOWS
+        yield line
 
 
 def _joined(lines: Iterator[str], divides: Callable[[str], bool]) -> Iterator[Piece]:

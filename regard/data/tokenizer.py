@@ -4,14 +4,21 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import tokenizers
 from pydantic import ConfigDict
 
-from regard.data.vocabularies import SPECIAL, UNKNOWN_TOKEN, Kind, Normalize, learned
+from regard.data.vocabularies import (
+    MASK_TOKEN,
+    SPECIAL,
+    UNKNOWN_TOKEN,
+    Kind,
+    Normalize,
+    learned,
+)
 from regard.system.json_files import parse_json
 
 PADDING, START, END, UNKNOWN = range(4)
@@ -118,10 +125,12 @@ class Tokenizer:
         lowercase: bool = False,
         normalize: Normalize = "nfc",
         keep_spaces: bool = False,
+        masks: bool = False,
     ) -> "Tokenizer":
         """A tokenizer of this kind, learned from these texts.
 
         keep_spaces: runs of spaces and line breaks stay as they are, which chars always keeps.
+        masks: it has `[MASK]` too, which its file then tells.
         """
         backend = learned(
             texts,
@@ -130,8 +139,10 @@ class Tokenizer:
             lowercase=lowercase,
             normalize=normalize,
             keep_spaces=keep_spaces,
+            masks=masks,
         )
-        return cls(backend.to_str(pretty=True))
+        special = replace(OURS, mask=backend.token_to_id(MASK_TOKEN)) if masks else None
+        return cls(backend.to_str(pretty=True), special)
 
     @classmethod
     def read(cls, files: dict[str, str], name: str) -> "Tokenizer":
@@ -175,6 +186,37 @@ class Tokenizer:
         """Token ids of each text, without `<s>` and `</s>`; unknown text becomes `<unk>`."""
         rows = self._backend.encode_batch(texts, add_special_tokens=False)
         return [self._plain(row.ids) for row in rows]
+
+    def encode_masked(self, text: str) -> list[int]:
+        """Token ids of a text, with the mask where it says `[MASK]`."""
+        first, *others = text.split(MASK_TOKEN)
+        ids = self._ids(first)
+        for part in others:
+            ids += [self.special.mask or 0, *self._going_on(part)]
+        return ids
+
+    def _going_on(self, part: str) -> list[int]:
+        """The ids of a part that stands after a mask: it does not begin a text.
+
+        It is encoded after another word or comma, whose ids are then left out.
+        """
+        guard = "," if part[:1].isalnum() else "a"
+        whole, (before, alone) = self._ids(guard + part), self.encode([guard, part])
+        return whole[len(before) :] if whole[: len(before)] == before else alone
+
+    @cached_property
+    def plain_ids(self) -> list[int]:
+        """Every id that stands for text."""
+        return [token for token in range(len(self)) if token not in self.special.all]
+
+    @cached_property
+    def continues_word(self) -> list[bool]:
+        """Of each token, whether it goes on with the word of the token before it."""
+        tokens = self.tokens(range(len(self)))
+        if any(token.startswith("##") for token in tokens):
+            return [token.startswith("##") for token in tokens]
+        space = next((mark for mark in "▁Ġ" if any(t.startswith(mark) for t in tokens)), None)
+        return [space is not None and token[:1].isalnum() for token in tokens]
 
     def _plain(self, ids: list[int]) -> list[int]:
         """The ids, with `<unk>` in place of special tokens that the text contains.

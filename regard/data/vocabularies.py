@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -13,6 +13,8 @@ from regard.system.errors import UserError
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 UNKNOWN_TOKEN = SPECIAL[3]
+MASK_TOKEN = "[MASK]"
+"""Stands for a word to be found; after SPECIAL in the tokenizers that are learned for that."""
 
 Kind = Literal["bpe", "unigram", "wordpiece", "bytes", "words", "chars"]
 Normalize = Literal["none", "nfc", "nfkc"]
@@ -33,8 +35,12 @@ def learned(
     lowercase: bool,
     normalize: Normalize,
     keep_spaces: bool = False,
+    masks: bool = False,
 ) -> tokenizers.Tokenizer:
-    """A tokenizer of this kind, learned from these texts; ids 0 to 3 are the special tokens."""
+    """A tokenizer of this kind, learned from these texts; ids 0 to 3 are the special tokens.
+
+    masks: id 4 is the mask. Wordpiece then splits as BERT's does, without tokens for spaces.
+    """
     forms = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
     steps = [] if normalize == "none" else [forms[normalize]()]
     if (
@@ -43,7 +49,9 @@ def learned(
         steps += [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()]
     steps += [normalizers.Lowercase()] if lowercase else []
     normalizer = normalizers.Sequence(steps) if steps else None
-    backend = LEARNERS[kind](texts, vocab_size, normalizer)
+    special = [*SPECIAL, MASK_TOKEN] if masks else SPECIAL
+    learner = _bert_wordpiece if masks and kind == "wordpiece" else LEARNERS[kind]
+    backend = learner(texts, vocab_size, normalizer, special=special)
     if normalizer is not None:
         backend.normalizer = normalizer
     return backend
@@ -54,6 +62,7 @@ def _whole(
     vocab_size: int,
     normalizer: normalizers.Normalizer | None,
     split: pre_tokenizers.PreTokenizer,
+    special: Sequence[str],
 ) -> tokenizers.Tokenizer:
     """A vocabulary of whole tokens, as `split` finds them: by frequency, then alphabetically.
 
@@ -63,26 +72,34 @@ def _whole(
     counts = Counter(
         token for text in texts for token, _ in split.pre_tokenize_str(normalize(text))
     )
-    tokens = sorted(counts.keys() - set(SPECIAL), key=lambda token: (-counts[token], token))
-    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *tokens][:vocab_size])}
+    tokens = sorted(counts.keys() - set(special), key=lambda token: (-counts[token], token))
+    vocabulary = {token: number for number, token in enumerate([*special, *tokens][:vocab_size])}
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN_TOKEN))
     backend.pre_tokenizer = split
     return backend
 
 
 def _words(
-    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+    texts: Iterable[str],
+    vocab_size: int,
+    normalizer: normalizers.Normalizer | None,
+    *,
+    special: Sequence[str],
 ) -> tokenizers.Tokenizer:
     """A vocabulary of words: what is between spaces."""
-    return _whole(texts, vocab_size, normalizer, pre_tokenizers.WhitespaceSplit())
+    return _whole(texts, vocab_size, normalizer, pre_tokenizers.WhitespaceSplit(), special)
 
 
 def _chars(
-    texts: Iterable[str], vocab_size: int, normalizer: normalizers.Normalizer | None
+    texts: Iterable[str],
+    vocab_size: int,
+    normalizer: normalizers.Normalizer | None,
+    *,
+    special: Sequence[str],
 ) -> tokenizers.Tokenizer:
     """A vocabulary of characters, including spaces."""
     each = pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
-    backend = _whole(texts, vocab_size, normalizer, each)
+    backend = _whole(texts, vocab_size, normalizer, each, special)
     backend.decoder = decoders.Fuse()  # no spaces between the characters
     return backend
 
@@ -105,6 +122,7 @@ def _subwords(
     vocab_size: int,
     normalizer: normalizers.Normalizer | None,
     *,
+    special: Sequence[str],
     model: Callable[[], models.Model],
     trainer: Callable[..., trainers.Trainer],
     split: Callable[[], pre_tokenizers.PreTokenizer] = _spaced,
@@ -116,7 +134,9 @@ def _subwords(
     backend.pre_tokenizer = split()
     if normalizer is not None:
         backend.normalizer = normalizer
-    chosen = trainer(vocab_size=vocab_size, special_tokens=SPECIAL, show_progress=False, **options)
+    chosen = trainer(
+        vocab_size=vocab_size, special_tokens=list(special), show_progress=False, **options
+    )
     try:
         backend.train_from_iterator(texts, chosen)
         fits = backend.get_vocab_size() <= vocab_size
@@ -136,10 +156,17 @@ def _subwords(
     return tokenizers.Tokenizer.from_str(json.dumps(plain))
 
 
-LEARNERS: dict[
-    str,
-    Callable[[Iterable[str], int, normalizers.Normalizer | None], tokenizers.Tokenizer],
-] = {
+def _by_words() -> pre_tokenizers.PreTokenizer:
+    """Words, punctuation characters and Chinese characters, without the spaces between them.
+
+    `<unk>`, which some corpora have in place of rare words, is a word: the unknown token.
+    """
+    word = r"[^\s\p{P}\p{S}\p{Han}]+"
+    pattern = tokenizers.Regex(rf"{UNKNOWN_TOKEN}|[\p{{P}}\p{{S}}\p{{Han}}]|{word}")
+    return pre_tokenizers.Split(pattern, "removed", invert=True)
+
+
+LEARNERS: dict[str, Callable[..., tokenizers.Tokenizer]] = {
     # Byte-pair encoding of characters (Sennrich et al. 2016): the most frequent pair is merged.
     "bpe": partial(
         _subwords,
@@ -181,3 +208,10 @@ LEARNERS: dict[
     "chars": _chars,
 }
 """The function that learns each kind."""
+
+_bert_wordpiece = partial(
+    LEARNERS["wordpiece"],
+    split=_by_words,
+    decoder=partial(decoders.WordPiece, prefix="##", cleanup=False),
+)
+"""Wordpiece that loses the spaces of a text, as BERT's: for models that generate none."""

@@ -51,7 +51,7 @@ EXPORTERS: dict[str, Export] = {
 """What writes a model, by the name of the engine or the format."""
 
 
-FIXED_DATA_KEYS = ("data.scores", "data.held_out", "data.split_seed")
+FIXED_DATA_KEYS = ("data.scores", "data.held_out", "data.split_seed", "data.sentence_pairs")
 """Keys of `data` that a trained run keeps: they decide what is measured, and on what."""
 
 GUESSED = 4

@@ -4,6 +4,8 @@ from regard.tasks.classify import Classification, Classify
 from regard.tasks.embed import Embed, Embedding
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.lm import Continuation, LanguageModelling
+from regard.tasks.masked_words import FilledMasks
+from regard.tasks.mlm import MaskedLanguageModelling
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Counts, Refusal, Request
 from regard.tasks.task import Task
@@ -14,6 +16,7 @@ TASKS: dict[str, type[Task]] = {
     "classify": Classify,
     "embed": Embed,
     "lm": LanguageModelling,
+    "mlm": MaskedLanguageModelling,
     "translate": Translate,
 }
 """Tasks by name; a configuration can name no other."""
@@ -28,7 +31,9 @@ __all__ = [
     "Embed",
     "Embedding",
     "Evaluation",
+    "FilledMasks",
     "LanguageModelling",
+    "MaskedLanguageModelling",
     "Prediction",
     "Refusal",
     "Request",

@@ -1,7 +1,7 @@
 """lm: the next token of a running text."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from threading import RLock
@@ -13,9 +13,8 @@ from torch import Tensor
 from regard.config import Config, Decode
 from regard.data.blocks import BlockBatch, BlockStream, Cutter
 from regard.data.examples import Ids
-from regard.data.splits import SPLITS, Pair, Split
+from regard.data.splits import Pair, Split
 from regard.data.text import TextBatch, TextStream
-from regard.data.text_source import IN_FOLDERS, TextSource
 from regard.data.tokenizer import Tokenizer
 from regard.decoding import Hypothesis, before_stop, stepper_for
 from regard.models import GPT, RecurrentLanguageModel
@@ -28,9 +27,9 @@ from regard.tasks.generating import Generator, after_prompt, count_generated
 from regard.tasks.output_text import OutputText, constraint_of
 from regard.tasks.prediction import GeneratedText, Prediction
 from regard.tasks.request import Answer, ReadLines, Request, read_lines
-from regard.tasks.split_data import data_warnings
 from regard.tasks.split_text import SplitText, read_split
-from regard.tasks.task import Task, VerifyInputs
+from regard.tasks.task import VerifyInputs
+from regard.tasks.text_task import MOST_SHOWN, Sources, TextTask, sources_of
 from regard.training.gradients import Carried, sums_over_ranks
 from regard.training.loss import Sums, token_sums
 
@@ -39,12 +38,7 @@ EVALUATED_CHUNK = 512
 EVALUATED_TOGETHER = 8192
 """How many tokens a GPT reads at a time when evaluating."""
 
-MOST_PAIRS = 1_000
-"""How many lines of a text are handed out as examples."""
-
 LanguageModel = GPT | RecurrentLanguageModel
-
-Sources = dict[Split, TextSource]
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class Continuation(GeneratedText):
     """A prompt with what the model generated after it."""
 
 
-class LanguageModelling(Task):
+class LanguageModelling(TextTask):
     """A text, a language model, cross-entropy on each next token, perplexity.
 
     The text is one stream: its documents (its lines, or as data.documents says), each closed by
@@ -66,8 +60,6 @@ class LanguageModelling(Task):
     continues = True
     request_options = ("stop", "choice", "regex", "draft")
 
-    sources: Sources
-
     def __init__(
         self,
         config: Config,
@@ -80,13 +72,13 @@ class LanguageModelling(Task):
         self.tokenizer = tokenizer
         self.template = template
         """How a conversation becomes a prompt, if the model was trained on conversations."""
-        self.sources = sources or _sources_of(config)
+        self.sources = sources or sources_of(config)
         self._reading = RLock()  # held while a text is read and kept: requests come from threads
         self._texts: dict[Split, SplitText] = {}
 
     @classmethod
     def learn(cls, config: Config) -> "LanguageModelling":
-        sources = _sources_of(config)
+        sources = sources_of(config)
         tokenizer = Tokenizer.train(
             sources["train"].to_learn_from(),
             kind=config.tokenizer.kind,
@@ -106,10 +98,6 @@ class LanguageModelling(Task):
         files = zip(self.FILES, texts, strict=True)
         return {name: text for name, text in files if text is not None}
 
-    @property
-    def fingerprint(self) -> str:
-        return self.sources["train"].fingerprint
-
     def text(self, split: Split) -> SplitText:
         """The text of a split, read once."""
         with self._reading:
@@ -119,35 +107,8 @@ class LanguageModelling(Task):
 
     def pairs(self, split: Split) -> list[Pair]:
         """The first half of each of the first lines, and the line."""
-        lines = islice(self._lines(split), MOST_PAIRS)
+        lines = islice(self.lines(split), MOST_SHOWN)
         return [(line[: len(line) // 2], line) for line in lines]
-
-    def _lines(self, split: Split) -> Iterator[str]:
-        """The lines of a split that are not empty."""
-        pieces = self.sources[split].pieces()
-        lines = (line for piece in pieces for line in piece.text.split("\n"))
-        return (line for line in lines if line.split())
-
-    def check_data(self) -> None:
-        for split in SPLITS:
-            self.text(split)
-
-    def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
-        splits = list(splits)
-        ignored = {
-            source.path: source.ignored for source in map(self.sources.get, splits) if source
-        }
-        return [
-            *data_warnings(
-                {split: (self.sources[split], self.text(split).tally) for split in splits}
-            ),
-            *(
-                f"{path}: {count:,} files were left out, which do not end in "
-                f"{' or '.join(IN_FOLDERS)}."
-                for path, count in ignored.items()
-                if count
-            ),
-        ]
 
     def new_model(self) -> LanguageModel:
         return language_model(
@@ -327,9 +288,6 @@ class LanguageModelling(Task):
         cut = [row[: int(min(self.longest_prompt, len(row)))] for row in rows]
         return VerifyInputs([self.tokenizer.begun(row) for row in cut])
 
-    def example(self, fits: Callable[[str], bool]) -> str | None:
-        return self.first_to_show(islice(self._lines("test"), MOST_PAIRS), fits)
-
 
 def _going_on(model: Callable[..., Any], batch: TextBatch, carried: Carried) -> Tensor:
     """The logits of a recurrent model that goes on with the state which the last batch left."""
@@ -347,9 +305,3 @@ def _going_on(model: Callable[..., Any], batch: TextBatch, carried: Carried) -> 
 def _logits(output: Tensor | tuple[Tensor, Any]) -> Tensor:
     """The logits that a model gives, some with a state to go on from."""
     return output[0] if isinstance(output, tuple) else output
-
-
-def _sources_of(config: Config) -> Sources:
-    """Where the text of each split comes from."""
-    data = config.data
-    return {split: TextSource(getattr(data, split), split, data) for split in SPLITS}

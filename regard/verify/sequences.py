@@ -17,6 +17,8 @@ from regard.models import (
     BagOfWords,
     Bert,
     Encoded,
+    MaskedLanguageModel,
+    MaskedLogits,
     RecurrentClassifier,
     RecurrentEncoder,
     RecurrentLanguageModel,
@@ -78,6 +80,7 @@ def random_sequence_models() -> dict[str, SequenceModel]:
     }
     for name, body in bodies.items():
         models[f"TextClassifier ({name})"] = TextClassifier(body, 3)
+    models["MaskedLanguageModel"] = MaskedLanguageModel(Bert(VOCAB, max_length=16, **sizes))
     for positions in ("learned", "rotary"):
         models[f"GPT ({positions})"] = GPT(VOCAB, positions=positions, max_length=16, **sizes)
     return {name: perturbed(model) for name, model in models.items()}
@@ -131,6 +134,8 @@ def _outputs(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) 
     output = model(rows.tokens, rows.lengths, trace=trace)
     if isinstance(output, Encoded):
         return [output.hidden[real], output.summary]
+    if isinstance(output, MaskedLogits):
+        return [output.words[real], *([] if output.pair is None else [output.pair])]
     return [output]
 
 
