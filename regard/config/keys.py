@@ -37,7 +37,10 @@ KINDS = {
 }
 """The kinds of model that can do each task."""
 
-READ_WHOLE = ("classify",)
+READ_WHOLE = (
+    "classify",
+    "mlm",
+)
 """The tasks whose model reads one text or two whole."""
 
 
@@ -120,7 +123,8 @@ class Config(Section):
         model, most = self.model, self.data.max_length
         if self.task not in READ_WHOLE or not model.framed:
             return self
-        if most < (5 if self.data.text_pair else 3):  # two texts with three special tokens
+        pairs = self.task == "mlm" and self.data.sentence_pairs != "none"
+        if most < (5 if pairs or self.data.text_pair else 3):  # two texts with three special tokens
             raise ValueError(
                 f"data.max_length={most} leaves no room for a text: model.kind={model.kind} reads "
                 f"<s> text </s>"

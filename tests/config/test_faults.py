@@ -30,7 +30,8 @@ SETTINGS = {
     "train.steps=true": "train.steps=true: a number is expected.",
     "data.train=a\0b": r"data.train='a\x00b': it has a NUL character in it.",
     f"data.source={'7' * 5000}": "it has 5,000 characters, where 4,096 is the most.",
-    "model.kind=a\tb": r"model.kind='a\tb' is not one of transformer, gpt, bert, rnn, gru, lstm, cnn, bag.",
+    "model.kind=a\tb": r"model.kind='a\tb' is not one of transformer, gpt, bert, rnn, gru, lstm, "
+    "cnn, bag.",
     "mo\r\ndel=3": r"unknown key 'mo\r\ndel'",
     "no\nequals": r"-s 'no\nequals': write key=value",
     "data={}": "-s 'data={}': data is a section: its keys are set one by one, as data.name=value.",

@@ -5,14 +5,17 @@ from typing import get_args
 import pytest
 
 from regard.config import METRICS, OUTPUT_METRICS, TASK_METRICS, Train
-from regard.config.metrics import shown
+from regard.config.metrics import PAIR_METRICS, shown
 from regard.look.pictures import curves
 
-LOWER_IS_BETTER = {"loss", "ppl", "bits_per_char", "bits_per_byte", "wer", "per", "ter"}
+LOWER_IS_BETTER = {
+    *("loss", "ppl", "bits_per_char", "bits_per_byte", "wer", "per", "ter"),
+    *("mlm_loss", "nsp_loss", "sop_loss", "unigram_loss"),
+}
 
 
 def test_every_metric_of_a_task_is_declared() -> None:
-    for names in (*TASK_METRICS.values(), *OUTPUT_METRICS.values()):
+    for names in (*TASK_METRICS.values(), *PAIR_METRICS.values(), *OUTPUT_METRICS.values()):
         assert set(names) <= METRICS.keys()
     assert all(METRICS[name].generated for names in OUTPUT_METRICS.values() for name in names)
     assert not any(METRICS[name].generated for names in TASK_METRICS.values() for name in names)
@@ -28,7 +31,9 @@ def test_errors_and_losses_are_better_when_lower() -> None:
 
 def test_a_run_may_be_selected_by_what_some_task_measures() -> None:
     choices = set(get_args(Train.model_fields["metric"].annotation))
-    measured = {name for names in TASK_METRICS.values() for name in names}
+    measured = {
+        name for names in (*TASK_METRICS.values(), *PAIR_METRICS.values()) for name in names
+    }
     assert choices == measured | {name for names in OUTPUT_METRICS.values() for name in names}
 
 
