@@ -193,12 +193,8 @@ def gates(trace: Trace) -> Figure:
 
 def _axes_of(path: str, trace: Trace) -> tuple[list[str], list[str]]:
     """The tokens down and across: a decoder's row is named by the token that it produces."""
-    if path.removeprefix("body.").startswith("encoder"):
-        return trace.tokens["source"], trace.tokens["source"]
-    if path == "pooling":  # one query for the whole text
-        return trace.tokens["output"], trace.tokens["source"]
-    read = trace.tokens["source"] if path.endswith("cross_attention") else trace.tokens["target"]
-    return trace.tokens["output"], read
+    *_, rows, columns = trace.axes[path]["weights"]
+    return trace.tokens["output" if rows == "target" else rows], trace.tokens[columns]
 
 
 def _mask(trace: Trace, path: str) -> np.ndarray:

@@ -55,5 +55,5 @@ class RecurrentClassifier(RecurrentBody):
         pooled = self.pooling(hidden, summary, mask, trace=at(trace, "pooling"))
         logits = self.output(self.dropout(pooled))
         if trace is not None:
-            trace.at("output").record(logits=logits)
+            trace.at("output").record({"logits": "BC"}, logits=logits)
         return logits

@@ -88,15 +88,15 @@ class GPT(nn.Module):
         whose positions begin with 0. None: each row is one document.
         """
         positions = None if documents is None else document_positions(documents)
-        embedded = self.embedding(tokens, positions, trace=at(trace, "embedding"))
+        embedded = self.embedding(tokens, positions, trace=at(trace, "embedding", rows="target"))
         hidden = self.decoder(
             embedded,
             mask=None if documents is None else document_mask(documents),
             is_causal=True,
             positions=positions,
-            trace=at(trace, "decoder"),
+            trace=at(trace, "decoder", rows="target"),
         )
-        return self.output(hidden, trace=at(trace, "output"))
+        return self.output(hidden, trace=at(trace, "output", rows="target"))
 
     def start(self, prompt: Int[Tensor, "B L"], lengths: Int[Tensor, "B"] | None = None) -> Context:
         """The state after each row's prompt, padded on the right, which may be empty.

@@ -85,7 +85,7 @@ class RecurrentLanguageModel(nn.Module):
         lengths: how many tokens of each row are real, the first ones; None: all.
         """
         hidden, state = self._read(tokens, state, lengths=lengths, trace=trace)
-        return self.output(hidden, trace=at(trace, "output")), state
+        return self.output(hidden, trace=at(trace, "output", rows="target")), state
 
     def _read(
         self,
@@ -96,8 +96,10 @@ class RecurrentLanguageModel(nn.Module):
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B L D"], CellState]:
         """The hidden state after each token, and the state after each row's last."""
-        embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding")))
-        hidden, state = self.decoder(embedded, lengths, initial=state, trace=at(trace, "decoder"))
+        embedded = self.dropout(self.embedding(tokens, trace=at(trace, "embedding", rows="target")))
+        hidden, state = self.decoder(
+            embedded, lengths, initial=state, trace=at(trace, "decoder", rows="target")
+        )
         return self.dropout(hidden), state
 
     def start(

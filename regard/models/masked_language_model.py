@@ -112,5 +112,5 @@ class MaskedLanguageModel(nn.Module):
         words = self.masked_words(asked, trace=at(trace, "masked_words"))
         pair = None if self.sentence_pair is None else self.sentence_pair(summary)  # B 2
         if trace is not None and pair is not None:
-            trace.at("sentence_pair").record(logits=pair)
+            trace.at("sentence_pair").record({"logits": "BC"}, logits=pair)
         return MaskedLogits(words, pair)

@@ -151,7 +151,7 @@ class AttentionSeq2Seq(nn.Module):
         source_lengths: how many tokens of each source are real; None: all.
         """
         state = self._encode(source, source_lengths, trace=trace)
-        embedded = self._embed(target, trace=at(trace, "target_embedding"))  # B T D
+        embedded = self._embed(target, trace=at(trace, "target_embedding", rows="target"))  # B T D
         hidden: list[Tensor] = []
         step_traces: list[Trace] = []
         for position in range(target.size(1)):
@@ -159,14 +159,15 @@ class AttentionSeq2Seq(nn.Module):
             if hidden and self.training and self._reads_its_own_token():
                 predicted = self.output(hidden[-1]).argmax(-1)  # B
                 x = self._embed(predicted[:, None])[:, 0]
-            step_trace = None if trace is None else Trace()
+            step_trace = None if trace is None else trace.step(position)
             state = self._advance(x, state, trace=step_trace)
             hidden.append(state.fed)
             if step_trace is not None:
                 step_traces.append(step_trace)
         if trace is not None:
             trace.join(step_traces)
-        return self.output(torch.stack(hidden, dim=1), trace=at(trace, "output"))
+        output = at(trace, "output", rows="target")
+        return self.output(torch.stack(hidden, dim=1), trace=output)
 
     def _reads_its_own_token(self) -> bool:
         """Whether a step of training is given the model's own last token: random each time."""
@@ -219,11 +220,12 @@ class AttentionSeq2Seq(nn.Module):
         """One step of the decoder, and what attention makes of it."""
         if self.attention is not None:
             x = torch.cat([x, state.fed], dim=-1)  # B 2D
-        outputs, cells = self.decoder(x[:, None], initial=state.cells, trace=at(trace, "decoder"))
+        scope = at(trace, "decoder", rows="target", memory="source")
+        outputs, cells = self.decoder(x[:, None], initial=state.cells, trace=scope)
         hidden = outputs[:, 0]  # B D
         if self.attention is not None and state.memory is not None:
             context, _ = self.attention(
-                hidden, state.memory, mask=state.mask, trace=at(trace, "decoder.cross_attention")
+                hidden, state.memory, mask=state.mask, trace=at(scope, "cross_attention")
             )
             hidden = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
         return Seq2SeqState(cells, self.dropout(hidden), state.memory, state.mask)

@@ -54,7 +54,7 @@ class Tagger(nn.Module):
         hidden = self.body(tokens, lengths, segments=segments, trace=at(trace, "body")).hidden
         logits = self.output(self.dropout(hidden))  # B L C
         if trace is not None:
-            trace.at("output").record(logits=logits)
+            trace.at("output").record({"logits": "BTC"}, logits=logits)
         return logits
 
     @torch.no_grad()

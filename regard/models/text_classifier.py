@@ -84,5 +84,5 @@ class TextClassifier(nn.Module):
         """
         logits = self.head(self.vectors(tokens, lengths, segments=segments, trace=trace))
         if trace is not None:
-            trace.at("output").record(logits=logits)
+            trace.at("output").record({"logits": "BC"}, logits=logits)
         return logits

@@ -153,13 +153,13 @@ class Transformer(nn.Module):
         token.
         """
         hidden = self.decoder(
-            self.target_embedding(target, trace=at(trace, "target_embedding")),
+            self.target_embedding(target, trace=at(trace, "target_embedding", rows="target")),
             memory,
             is_causal=True,
             memory_mask=memory_mask,
-            trace=at(trace, "decoder"),
+            trace=at(trace, "decoder", rows="target", memory="source"),
         )
-        return self.output(hidden, trace=at(trace, "output"))
+        return self.output(hidden, trace=at(trace, "output", rows="target"))
 
     def start(
         self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, "B"] | None = None

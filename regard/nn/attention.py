@@ -102,5 +102,5 @@ class SingleHeadAttention(nn.Module):
         memory = x if memory is None else memory  # self-attention: x looks at itself
         output, weights = attend(self.query(x), self.key(memory), self.value(memory), mask)
         if trace is not None:
-            trace.record(weights=weights, mask=mask, output=output)
+            trace.record({"weights": "BTS"}, weights=weights, mask=mask, output=output)
         return output

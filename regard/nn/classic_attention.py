@@ -65,13 +65,18 @@ class ClassicAttention(nn.Module):
         trace: Trace | None = None,
     ) -> tuple[Float[Tensor, "B M"], Float[Tensor, "B S"]]:
         """The context and the attention weights."""
-        weights = masked_softmax(
-            self.scores(query, memory)[:, None], None if mask is None else mask[:, None]
-        )
+        scores = self.scores(query, memory)  # B S
+        if trace is not None:
+            mask = _without_edges(mask, scores, trace)
+        weights = masked_softmax(scores[:, None], None if mask is None else mask[:, None])
         context = weights @ memory.memory  # B 1 M
         if trace is not None:
-            trace.record(
-                weights=weights[:, None], mask=None if mask is None else mask[:, None, None]
+            if trace.off or trace.switches.heads(trace.path, 1):
+                context = torch.zeros_like(context)
+            trace.over(trace.memory).record(
+                {"weights": "BHTS", "mask": "BHTS"},
+                weights=weights[:, None],
+                mask=None if mask is None else mask[:, None, None],
             )
         return context[:, 0], weights[:, 0]
 
@@ -86,6 +91,18 @@ class ClassicAttention(nn.Module):
         else:
             projected = query @ self.both.weight[:, : query.size(-1)].T
         return torch.tanh(projected[:, None] + memory.projected) @ self.v
+
+
+def _without_edges(
+    mask: Bool[Tensor, "B S"] | None, scores: Float[Tensor, "B S"], trace: Trace
+) -> Bool[Tensor, "B S"] | None:
+    """A mask that hides the edges of this step which are turned off as well."""
+    S = scores.size(1)
+    kept = trace.switches.edges(trace.path, heads=1, queries=1, keys=S, first=trace.first)
+    if kept is None:
+        return mask
+    row = kept[:, 0].to(scores.device).expand(len(scores), S)
+    return row if mask is None else mask & row
 
 
 @dataclass(frozen=True)

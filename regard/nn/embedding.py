@@ -154,5 +154,5 @@ class OutputProjection(nn.Module):
             weight = _RowWithoutGradient.apply(weight, self.padding)  # type: ignore[no-untyped-call]
         logits = F.linear(x, weight, self.bias)
         if trace is not None:
-            trace.record(logits=logits)
+            trace.record({"logits": "BTV"}, logits=logits)
         return logits

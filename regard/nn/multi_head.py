@@ -14,6 +14,9 @@ from regard.nn.positions import RotaryPositions
 from regard.nn.stacked_linear import StackedLinear
 from regard.nn.trace import Trace
 
+AXES = {"query": "BHTK", "key": "BHSK", "value": "BHSK", "mask": "BHTS", "weights": "BHTS"}
+"""The axes of what attention records."""
+
 
 class MultiHeadAttention(nn.Module):
     """Concat(head₁ … head_H) Wᵒ, headᵢ = softmax(Q Wᵢq (K Wᵢk)ᵀ / √K) V Wᵢv (Vaswani 2017, §3.2.2).
@@ -112,11 +115,21 @@ class MultiHeadAttention(nn.Module):
         if fast:
             heads = attend_fast(query, key, value, mask, is_causal=is_causal, dropout=dropout)
             return self.output(_join(heads))
+        if trace is not None:
+            mask = without_edges(mask, query, key, trace)
         heads, weights = attend(query, key, value, mask, dropout=dropout)
+        if trace is not None and (off := trace.switches.heads(trace.path, self.n_heads)):
+            heads = heads.index_fill(1, torch.tensor(off, device=heads.device), 0.0)
         output = self.output(_join(heads))
         if trace is not None:
             trace.record(
-                query=query, key=key, value=value, mask=mask, weights=weights, output=output
+                AXES,
+                query=query,
+                key=key,
+                value=value,
+                mask=mask,
+                weights=weights,
+                output=output,
             )
         return output
 
@@ -199,6 +212,8 @@ class CrossAttention(MultiHeadAttention):
         shared = x.view(M, B // M * T, D) if M else x  # without rows there is nothing to share
         query = self._split(self.projection(shared, first=0, end=1))
         query = self._normed(self.query_norm, query)
+        if trace is not None:
+            trace = trace.over(trace.memory)
         return self._attend(query, key, value, mask=mask, trace=trace).view(B, T, D)
 
     def remember(self, memory: Float[Tensor, "B S D"]) -> KVCache:
@@ -207,6 +222,21 @@ class CrossAttention(MultiHeadAttention):
         cache = KVCache()
         cache.append(self._normed(self.key_norm, self._split(key)), self._split(value))
         return cache
+
+
+def without_edges(
+    mask: Bool[Tensor, "..."] | None,
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B G S K"],
+    trace: Trace,
+) -> Bool[Tensor, "..."] | None:
+    """A mask that hides the edges which are turned off as well."""
+    H, T, S = query.size(1), query.size(2), key.size(2)
+    kept = trace.switches.edges(trace.path, heads=H, queries=T, keys=S, first=trace.first)
+    if kept is None:
+        return mask
+    kept = kept.to(query.device)
+    return kept[None] if mask is None else mask & kept
 
 
 def _join(heads: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T P"]:

@@ -23,5 +23,5 @@ class Pooler(nn.Module):
     ) -> Float[Tensor, "B D"]:
         output = torch.tanh(self.linear(hidden[:, 0]))
         if trace is not None:
-            trace.record(output=output)
+            trace.record({"output": "BD"}, output=output)
         return output

@@ -54,5 +54,9 @@ class Pooling(nn.Module):
             return largest * real.any(dim=1)
         weights = masked_softmax(self.query(outputs).transpose(1, 2), mask[:, None])  # B 1 L
         if trace is not None:
-            trace.record(weights=weights[:, None], mask=mask[:, None, None])
+            trace.over(trace.rows, rows="output").record(
+                {"weights": "BHTS", "mask": "BHTS"},
+                weights=weights[:, None],
+                mask=mask[:, None, None],
+            )
         return (weights @ outputs)[:, 0]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -43,10 +44,19 @@ class Residual(nn.Module):
         norm_trace = at(trace, "norm")
         if self.place == "pre":
             normed = self.norm(x, trace=norm_trace)
-            output = x + self.dropout(sublayer(normed, *inputs, trace=trace, **options))
+            output = x + self._added(sublayer, normed, *inputs, trace=trace, **options)
         else:
-            summed = x + self.dropout(sublayer(x, *inputs, trace=trace, **options))
+            summed = x + self._added(sublayer, x, *inputs, trace=trace, **options)
             output = self.norm(summed, trace=norm_trace)
         if trace is not None:
             trace.record(residual=output)
         return output
+
+    def _added(
+        self, sublayer: Callable[..., Tensor], x: Tensor, *inputs: Any, **options: Any
+    ) -> Tensor:
+        """What the sub-layer adds to the sum: nothing, if it is turned off."""
+        trace = options["trace"]
+        if trace is not None and trace.off:
+            return torch.zeros_like(x)
+        return self.dropout(sublayer(x, *inputs, **options))

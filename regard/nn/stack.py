@@ -37,6 +37,9 @@ class Stack(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Every block gets the same memory, masks and positions, and its own cache."""
         for number, layer in enumerate(self.layers):
+            scope = at(trace, f"layers.{number}")
+            if scope is not None and scope.off:
+                continue
             x = layer(
                 x,
                 memory,
@@ -45,7 +48,7 @@ class Stack(nn.Module):
                 positions=positions,
                 memory_mask=memory_mask,
                 cache=None if caches is None else caches[number],
-                trace=at(trace, f"layers.{number}"),
+                trace=scope,
             )
         return x if self.final_norm is None else self.final_norm(x, trace=at(trace, "final_norm"))
 
