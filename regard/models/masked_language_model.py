@@ -61,7 +61,7 @@ class MaskedLanguageModel(nn.Module):
     norm: that of the masked words; None: BERT's layer norm. own_init: as of the body.
     """
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = False
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "body.embedding": "read",

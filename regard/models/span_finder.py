@@ -26,7 +26,7 @@ class SpanFinder(nn.Module):
     body: an encoder, that of an imported or pre-trained run for example.
     """
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = False
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {"body.embedding": "read"}
     """Its parts with one row per token or class, and whether those are read or generated."""

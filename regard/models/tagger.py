@@ -23,7 +23,7 @@ class Tagger(nn.Module):
     tags are learned with it, and whole sequences are scored (Lample et al. 2016).
     """
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = False
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "body.embedding": "read",

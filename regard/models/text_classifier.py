@@ -24,7 +24,7 @@ class TextClassifier(nn.Module):
     the body's own summary, such as BERT's pooled [CLS].
     """
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = False
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {
         "body.embedding": "read",

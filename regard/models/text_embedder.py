@@ -62,7 +62,7 @@ def embed(
 class TextEmbedder(nn.Module):
     """An encoder, and how its states become one vector: all of its weights are the encoder's."""
 
-    exports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ("hf",)
     quantizable = True
     vocabulary_parts: ClassVar[Mapping[str, VocabularySide]] = {"body.embedding": "read"}
     """Its parts with one row per token, and whether those are read or generated."""

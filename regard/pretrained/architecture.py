@@ -1,4 +1,4 @@
-"""What the `config.json` of a foreign model says, whatever family it is of."""
+"""What the `config.json` of a foreign model says, and what it cannot say, of any family."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,3 +77,15 @@ def refuse_differences(where: str, differences: dict[str, bool]) -> None:
     for name, differs in differences.items():
         if differs:
             raise UserError(f"{where}: {name} is not supported: the model computes differently.")
+
+
+def activation_named(ours: str) -> str:
+    """Their name of an activation."""
+    return next(name for name, value in ACTIVATIONS.items() if value == ours)
+
+
+def refuse_export(family: str, unlike: dict[str, bool]) -> None:
+    """Refuse the first key by which a model is not of a family."""
+    for key, differs in unlike.items():
+        if differs:
+            raise UserError(f"--to hf: {family} has no model.{key}; this model cannot be exported.")

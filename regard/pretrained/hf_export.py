@@ -1,6 +1,5 @@
 """Export to a Hugging Face folder, which `transformers` loads with equal logits."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +8,30 @@ from safetensors.torch import save_file
 from torch import nn
 
 from regard.config import Model
-from regard.data.tokenizer import Tokenizer
-from regard.models import GPT
+from regard.models import GPT, Bert
 from regard.nn.multi_head import SelfAttention
-from regard.pretrained.architecture import ACTIVATIONS
+from regard.pretrained.architecture import activation_named, refuse_export
+from regard.pretrained.bert_export import export_bert
 from regard.pretrained.hf_folder import WEIGHTS
-from regard.pretrained.hf_tokenizer import SPECIAL
+from regard.pretrained.hf_tokenizer import SPECIAL, write_json, write_tokenizer
 from regard.pretrained.names import GPT2, LLAMA, Table, Tensors, as_halves, to_theirs
 from regard.system.errors import UserError
 from regard.system.tensors import weights
 from regard.tasks.lm import LanguageModelling
 
 
-def export(model: nn.Module, task: LanguageModelling, folder: Path) -> None:
-    """Write a GPT, its tokenizer and its chat template as a folder of Hugging Face's layout."""
-    if not isinstance(model, GPT):
-        raise UserError("--to hf is for models of kind gpt.")
+def export(model: nn.Module, task: Any, folder: Path) -> None:
+    """Write a GPT, or what stands on a BERT, as a folder of Hugging Face's layout."""
+    if isinstance(model, GPT):
+        export_gpt(model, task, folder)
+    elif isinstance(getattr(model, "body", None), Bert):
+        export_bert(model, task, folder)
+    else:
+        raise UserError("--to hf is for models of kind gpt and bert.")
+
+
+def export_gpt(model: GPT, task: LanguageModelling, folder: Path) -> None:
+    """Write a GPT, its tokenizer and its chat template."""
     keys, tokenizer = task.config.model, task.tokenizer
     settings, table = write_config(keys, vocab=len(tokenizer), context=task.config.data.max_length)
     attention = model.decoder.layers[0].self_attention
@@ -35,8 +42,15 @@ def export(model: nn.Module, task: LanguageModelling, folder: Path) -> None:
     ids = {f"{theirs}_id": getattr(tokenizer.special, ours) for ours, theirs in SPECIAL.items()}
     folder.mkdir(parents=True)
     save_file(theirs, folder / WEIGHTS, {"format": "pt"})
-    _write(folder / "config.json", settings | ids)
-    _write_tokenizer(folder, tokenizer, task.template, context=task.config.data.max_length)
+    write_json(folder / "config.json", settings | ids)
+    write_tokenizer(
+        folder,
+        tokenizer,
+        tokenizer.library_json,
+        names=SPECIAL,
+        context=task.config.data.max_length,
+        chat_template=task.template,
+    )
 
 
 def _with_halves(ours: Tensors, attention: SelfAttention) -> Tensors:
@@ -51,37 +65,12 @@ def _with_halves(ours: Tensors, attention: SelfAttention) -> Tensors:
     return reordered
 
 
-def _write(file: Path, values: dict[str, Any]) -> None:
-    present = {name: value for name, value in values.items() if value is not None}
-    file.write_text(json.dumps(present, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-
-
-def _write_tokenizer(
-    folder: Path, tokenizer: Tokenizer, template: str | None, *, context: int
-) -> None:
-    """The tokenizer and its settings, in which special tokens stand by their texts."""
-    special = tokenizer.special
-    named = {
-        theirs: tokenizer.tokens([number])[0]
-        for ours, theirs in SPECIAL.items()
-        if (number := getattr(special, ours)) is not None
-    }
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": context,
-        "clean_up_tokenization_spaces": False,
-        "chat_template": template,
-    }
-    (folder / "tokenizer.json").write_text(tokenizer.library_json, encoding="utf-8")
-    _write(folder / "tokenizer_config.json", settings | named)
-
-
 def write_config(model: Model, *, vocab: int, context: int) -> tuple[dict[str, Any], Table]:
     """The `config.json` of a GPT, and the table of its family.
 
     A model that neither family has is refused, with the key that makes it so.
     """
-    activation = next(name for name, ours in ACTIVATIONS.items() if ours == model.activation)
+    activation = activation_named(model.activation)
     common: dict[str, Any] = {
         "vocab_size": vocab,
         "tie_word_embeddings": model.tie_embeddings != "none",
@@ -92,14 +81,8 @@ def write_config(model: Model, *, vocab: int, context: int) -> tuple[dict[str, A
     return common | _llama_config(model, activation, context), LLAMA
 
 
-def _refuse_export(family: str, unlike: dict[str, bool]) -> None:
-    for key, differs in unlike.items():
-        if differs:
-            raise UserError(f"--to hf: {family} has no model.{key}; this model cannot be exported.")
-
-
 def _gpt2_config(model: Model, activation: str, context: int) -> dict[str, Any]:
-    _refuse_export(
+    refuse_export(
         "GPT-2 (the family with learned positions)",
         {
             "norm=post": model.norm == "post",
@@ -130,7 +113,7 @@ def _gpt2_config(model: Model, activation: str, context: int) -> dict[str, Any]:
 
 
 def _llama_config(model: Model, activation: str, context: int) -> dict[str, Any]:
-    _refuse_export(
+    refuse_export(
         "Llama (the family with rotary positions)",
         {
             f"positions={model.positions}": model.positions != "rotary",

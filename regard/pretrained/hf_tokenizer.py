@@ -1,5 +1,6 @@
-"""The tokenizer and the chat template of a Hugging Face folder."""
+"""The tokenizer and the chat template of a Hugging Face folder, read and written."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,37 @@ def _read(file: Path, kind: Any) -> Any:
         return read_json(file, kind)
     except JsonError as error:
         raise UserError(f"{error}.") from None
+
+
+def write_json(file: Path, values: dict[str, Any]) -> None:
+    """A JSON file of the values that are not None."""
+    present = {name: value for name, value in values.items() if value is not None}
+    file.write_text(json.dumps(present, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def write_tokenizer(
+    folder: Path,
+    tokenizer: Tokenizer,
+    library_json: str,
+    *,
+    names: dict[str, str],
+    context: int,
+    **settings: Any,
+) -> None:
+    """The tokenizer and its settings, in which special tokens stand by their texts.
+
+    names: what they call our special ids. context: how many tokens the model can read. settings:
+    other keys of tokenizer_config.json.
+    """
+    named = {
+        theirs: tokenizer.tokens([number])[0]
+        for ours, theirs in names.items()
+        if (number := getattr(tokenizer.special, ours)) is not None
+    }
+    general = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        "clean_up_tokenization_spaces": False,
+    }
+    (folder / "tokenizer.json").write_text(library_json, encoding="utf-8")
+    write_json(folder / "tokenizer_config.json", general | settings | named)

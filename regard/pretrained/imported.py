@@ -74,7 +74,7 @@ def run_of(
         raise UserError(f"{where}: {error}.") from None
     with torch.device("meta"):  # shapes alone
         model = task.new_model()
-    cut = _cut_to_vocabulary(theirs, architecture, known)
+    cut = _cut_to_vocabulary(theirs, architecture, known, where=where)
     weights = to_ours(
         cut, shapes_of(model), architecture.table, where=where, zero=architecture.zero
     )
@@ -92,13 +92,21 @@ def shapes_of(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in model.named_parameters()}
 
 
-def _cut_to_vocabulary(theirs: Tensors, architecture: Architecture, known: int) -> Tensors:
+def _cut_to_vocabulary(
+    theirs: Tensors, architecture: Architecture, known: int, *, where: str
+) -> Tensors:
     """The weights without the rows that belong to no token."""
     cut = dict(theirs)
     for ours in architecture.rows:
         (name,) = place_of(ours, architecture.table).names
-        if name in cut and len(cut[name]) == architecture.vocab:
-            cut[name] = cut[name][:known]
+        if name not in cut:
+            continue
+        if len(cut[name]) != architecture.vocab:
+            raise UserError(
+                f"{where}: {name} has {len(cut[name]):,} rows where its configuration asks for "
+                f"{architecture.vocab:,}, one per token."
+            )
+        cut[name] = cut[name][:known]
     return cut
 
 

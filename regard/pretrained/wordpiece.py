@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.config import read_text
 from regard.data.tokenizer import SpecialIds, Tokenizer
@@ -77,3 +77,16 @@ def _from_vocabulary(file: Path) -> tokenizers.Tokenizer:
     backend.decoder = decoders.WordPiece(prefix="##")
     backend.add_special_tokens([token for token in special if token in vocabulary])
     return backend
+
+
+def with_frame(tokenizer: Tokenizer) -> str:
+    """The library's file of a tokenizer that puts texts into their frame by itself."""
+    special = tokenizer.special
+    first, end = tokenizer.tokens([special.first, special.end])
+    backend = tokenizers.Tokenizer.from_str(tokenizer.library_json)
+    backend.post_processor = processors.TemplateProcessing(
+        single=[first, "$A:0", end],
+        pair=[first, "$A:0", end, "$B:1", f"{end}:1"],
+        special_tokens=[(first, special.first), (end, special.end)],
+    )
+    return backend.to_str(pretty=True)

@@ -1,5 +1,6 @@
 """MiniLM, the encoder that pip installs: its hidden states, pooler and ids are transformers'."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,3 +78,13 @@ def test_verify_holds_for_it(pair: Any) -> None:
     assert len(checks) == 4
     for check in checks:
         assert check.difference() <= check.tolerance, check.name
+
+
+def test_its_export_is_loaded_by_transformers_with_the_same_states(pair: Any, tmp_path: Path):
+    run, theirs, tokenizer = pair
+    run.export("hf", tmp_path / "hf")
+    loaded = transformers.AutoModel.from_pretrained(tmp_path / "hf")
+    for name, weight in theirs.state_dict().items():
+        assert weight.equal(loaded.state_dict()[name]), name
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert again(TEXTS)["input_ids"] == tokenizer(TEXTS)["input_ids"]

@@ -45,6 +45,42 @@ def foreign_model(kind: str, **options: Any) -> Any:
     return model
 
 
+BERT_SIZES: dict[str, Any] = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 48,
+}
+ALL_PIECES = (
+    "[PAD] [UNK] [CLS] [SEP] [MASK] the a cat dog run ##s ##ning sat on mat where is it ? . , 我 "
+    "爱 你 red ##dish"
+)
+PIECES = ALL_PIECES.split()
+"""A vocabulary of word pieces."""
+
+
+def foreign_bert(kind: str, **options: Any) -> Any:
+    """A BERT of transformers with a head, and weights large enough that its outputs differ."""
+    torch.manual_seed(5)
+    values = {"vocab_size": len(PIECES)} | BERT_SIZES | options
+    model = getattr(transformers, kind)(transformers.BertConfig(**values)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    return model
+
+
+def write_bert(folder: Path, kind: str, **options: Any) -> tuple[Path, Any]:
+    """A Hugging Face folder with such a model and a `vocab.txt`."""
+    shard_size = options.pop("max_shard_size", "1GB")
+    model = foreign_bert(kind, **options)
+    model.save_pretrained(folder, max_shard_size=shard_size)
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    return folder, model
+
+
 def write_folder(
     folder: Path, kind: str, *, tokens: int | None = None, **options: Any
 ) -> tuple[Path, Any]:
