@@ -124,9 +124,11 @@ class BlockStream:
         blocks, left = self._blocks()
         random = np.random.default_rng([self._seed, number])
         first = random.integers(min(self._cutter.length, left + 1))
-        starts = first + self._cutter.length * random.permutation(blocks)
+        order = np.arange(blocks, dtype=np.uint32)  # all of a gigabyte of text, in a few megabytes
+        random.shuffle(order)
         for begin in range(start * self._rows, blocks, self._rows):
-            yield self._cutter.at(starts[begin : begin + self._rows])
+            numbers = order[begin : begin + self._rows].astype(np.int64)
+            yield self._cutter.at(first + self._cutter.length * numbers)
 
     def largest(self, number: int) -> dict[str, BlockBatch]:
         """One batch: all have the same size, except the last."""

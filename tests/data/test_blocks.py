@@ -1,5 +1,7 @@
 """Packed blocks: each token of a text a target, without padding, in an order of (seed, epoch)."""
 
+import tracemalloc
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +104,15 @@ def test_shares_of_a_batch_hold_its_rows() -> None:
     assert len(shares) == 2
     assert sum(share.tokens for share in shares) == batch.tokens
     assert sorted(real(shares)) == sorted(real([batch]))
+
+
+def test_the_order_of_the_blocks_takes_four_bytes_of_each() -> None:
+    blocks = 10**6
+    text = np.broadcast_to(np.uint32(5), (blocks,))  # takes no memory
+    batches = BlockStream(Cutter(lambda: text, 1, OURS), rows=4, seed=1)
+    tracemalloc.start()
+    try:
+        next(batches.epoch(0))
+        assert tracemalloc.get_traced_memory()[1] < 5 * blocks
+    finally:
+        tracemalloc.stop()
