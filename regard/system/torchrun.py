@@ -130,6 +130,11 @@ class Launch:
             return value
         return bytes(self._store().compare_set(f"regard/{name}", "", value)).decode()
 
+    def has_said(self, message: str) -> bool:
+        """Whether an earlier attempt ended with the same message."""
+        attempt, _, said = self.remember("mistake", f"{self.attempt} {message}").partition(" ")
+        return said == message and int(attempt) < self.attempt
+
     def is_first_to_say(self) -> bool:
         """Whether no other rank has said yet why this attempt ends."""
         if not self.has_store:
@@ -170,7 +175,8 @@ def says(message: str) -> bool:
     """Whether this process is to say why it ends: of several ranks, one says it.
 
     Rank 0 speaks at once. The others give it time, for they all meet what is wrong with a
-    configuration or a file; torchrun ends them as soon as rank 0 has ended.
+    configuration or a file; torchrun ends them as soon as rank 0 has ended. Where torchrun starts
+    all of them again, they meet it again, and it has been said.
     """
     launch = Launch.read()
     if launch is None or launch.size == 1:
@@ -180,7 +186,7 @@ def says(message: str) -> bool:
     if not launch.is_first_to_say():
         return False
     tell_torchrun(message)
-    return True
+    return not launch.has_said(message)
 
 
 def tell_torchrun(message: str, *, later: int = 0) -> None:

@@ -131,8 +131,18 @@ def test_a_run_that_was_there_before_is_not_resumed_by_a_restart(
         first, second = launcher.run(
             2, "train", "sort", *FEW, "--out", str(tiny_run), TORCHELASTIC_RESTART_COUNT=attempt
         )
-        refused(first, "already holds a run")
+        if attempt == "0":
+            refused(first, "already holds a run")
+        else:  # it has been said
+            assert (first.code, first.err) == (2, "")
+        assert "already holds a run" in in_error_file(launcher.folder)
         assert second.err == ""
+
+
+def test_another_mistake_of_a_restart_is_said(launcher: Launcher) -> None:
+    for attempt, recipe in (("0", "nothing"), ("1", "nowhere")):
+        first, _ = launcher.run(2, "train", recipe, TORCHELASTIC_RESTART_COUNT=attempt)
+        refused(first, recipe)
 
 
 def test_shard_is_for_several_processes(call) -> None:
