@@ -1,6 +1,6 @@
 """SplitText: the text of one split as token ids, kept on disk and mapped as it is needed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -65,3 +65,21 @@ def _encoded(source: TextSource, tokenizer: Tokenizer, tally: Tally) -> Iterator
             tally.characters += piece.characters
             tally.bytes += piece.bytes
             yield None, ids
+
+
+def trained_on_warning(sources: Iterable[TextSource]) -> list[str]:
+    """A sentence, if what is evaluated is the very text that is trained on."""
+    learned = [
+        f"data.{source.split}"
+        for source in sources
+        if source.split != "train" and source.of_training and not source.divided
+        if not source.generated  # a generator holds out its own
+    ]
+    if not learned:
+        return []
+    which = f"{' and '.join(learned)} {'is' if len(learned) == 1 else 'are'}"
+    sentence = (
+        f"{which} the text that is trained on: metrics say nothing of other texts. "
+        f"data.held_out=0.1 keeps its end for them."
+    )
+    return [sentence]

@@ -8,7 +8,7 @@ from regard.config import Config
 from regard.data.splits import SPLITS, Split
 from regard.data.text_source import IN_FOLDERS, TextSource
 from regard.tasks.split_data import SplitData, data_warnings
-from regard.tasks.split_text import SplitText
+from regard.tasks.split_text import SplitText, trained_on_warning
 from regard.tasks.task import Task
 
 MOST_SHOWN = 1_000
@@ -61,6 +61,7 @@ class TextTask(Task):
                 for path, count in ignored.items()
                 if count
             ),
+            *trained_on_warning([self.sources[split] for split in splits]),
         ]
 
     def example(self, fits: Callable[[str], bool]) -> str | None:

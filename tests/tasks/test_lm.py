@@ -81,6 +81,19 @@ def test_tokens_without_an_id_are_told_before_training(settings, tmp_path: Path)
     assert any("data.train: " in one and "are not in the vocabulary" in one for one in messages)
 
 
+def test_an_evaluation_on_what_is_trained_on_is_told(settings, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("the cat\n")
+    for more, beginning in (
+        ([], ["data.valid and data.test are the text that is trained on: metrics say nothing"]),
+        (["data.test=other.txt"], ["data.valid is the text that is trained on"]),
+        (["data.held_out=0.2"], []),
+        (["data.valid=other.txt", "data.test=other.txt"], []),
+    ):
+        messages = LanguageModelling.learn(settings(*more)).warnings()
+        assert len(messages) == len(beginning)
+        assert all(map(str.startswith, messages, beginning))
+
+
 def test_unknown_pieces_of_a_prompt_are_counted_and_unknown_characters_refused(settings) -> None:
     for kind in ("bpe", "chars"):
         task = LanguageModelling.learn(settings(f"tokenizer.kind={kind}"))
