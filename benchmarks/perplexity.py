@@ -45,7 +45,8 @@ def transformers(run: Path, folder: Path) -> Logits:
     from transformers import AutoModelForCausalLM
 
     _regard("export", run, "--to", "hf", "--out", folder / "hf")
-    model: Any = AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32)
+    model.eval()
     return lambda tokens: model(tokens).logits
 
 
