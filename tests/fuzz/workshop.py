@@ -49,8 +49,18 @@ TASKS: dict[str, dict] = {
         "tokenizer": {"kind": "chars"},
         "data": {"max_length": 8},
     },
+    "gpt": {
+        "task": "lm",
+        "model": {"kind": "gpt", "n_heads": 2, "d_ff": 16, "dropout": 0.1},
+        "tokenizer": {"kind": "bytes", "vocab_size": 270},
+        "data": {"max_length": 8, "documents": "paragraphs"},
+    },
 }
-"""A configuration of every task."""
+"""A configuration of every task, and of each kind of model that it trains otherwise."""
+
+TEXT_READERS = [name for name, values in TASKS.items() if values["task"] == "lm"]
+"""Those that read running text, and not rows."""
+ROW_READERS = [name for name in TASKS if name not in TEXT_READERS]
 
 FORMATS = ("tsv", "csv", "jsonl", "parquet", "folder", "parallel", "tsv.gz", "jsonl.gz")
 
@@ -87,7 +97,7 @@ def merged(*layers: dict) -> dict:
 
 def configuration(name: str, file: str = "pairs.tsv", **data: str) -> dict:
     """The configuration of a task, reading this file."""
-    splits = dict.fromkeys(("train", "valid", "test"), "text.txt" if name == "lm" else file)
+    splits = dict.fromkeys(("train", "valid", "test"), "text.txt" if name in TEXT_READERS else file)
     short = {} if name == "classify" else SHORT
     return merged(COMMON, short, TASKS[name], {"data": splits | data})
 
