@@ -18,8 +18,10 @@ def data_check(
     from regard.tasks import TASKS
 
     resolved = config.load(recipe, settings or ())
-    stops = resolved.data.on_bad_line == "error"
+    stops = "error" in (resolved.data.on_bad_line, resolved.data.too_long)
     resolved.data.on_bad_line = "skip"
+    if resolved.data.too_long == "error":
+        resolved.data.too_long = "skip"
     options.set_directory(resolved, data)
     reports = TASKS[resolved.task].learn(resolved).data_report()
     if as_json:

@@ -73,15 +73,17 @@ def _named(chosen: Chosen) -> str:
 
 TRANSLATE = one_of("task", "translate")
 CLASSIFY = one_of("task", "classify")
+MATCH = one_of("task", "match")
+READS = one_of("task", "classify", "match")
 LM = one_of("task", "lm")
 EMBED = one_of("task", "embed")
-POOLS = one_of("task", "classify", "embed")
+POOLS = one_of("task", "classify", "match", "embed")
 MLM = one_of("task", "mlm")
 RUNNING_TEXT = one_of("task", "lm", "mlm")
-ONE_TEXT = one_of("task", "classify", "lm", "mlm")
-LABELLED = one_of("task", "classify", "lm")
+ONE_TEXT = one_of("task", "classify", "match", "lm", "mlm")
+LABELLED = one_of("task", "classify", "match", "lm")
 GENERATES = one_of("task", "translate", "lm")
-PAIRS = one_of("task", "translate", "classify")
+PAIRS = one_of("task", "translate", "classify", "match")
 NO_TASK = Need(
     lambda chosen: False, "a task that is not there yet", lambda _: "any of this version"
 )
@@ -144,7 +146,6 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.label": (LABELLED, FILES),
     **dict.fromkeys(
         (
-            "data.score",
             "data.words",
             "data.tags",
             "data.context",
@@ -153,8 +154,9 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         ),
         (NO_TASK,),
     ),
-    "data.text_pair": (CLASSIFY, FILES),
-    "data.too_long": (CLASSIFY, FILES),
+    "data.text_pair": (READS, FILES),
+    "data.too_long": (READS, FILES),
+    "data.score": (MATCH, FILES),
     "data.epoch_size": (NEW_EXAMPLES,),
     "data.fresh": (NEW_EXAMPLES, PAIRS),
     "data.split_seed": (SPLIT_BY_HASH,),

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from regard.config.data_keys import Data, Tokenization
-from regard.config.metrics import OUTPUT_METRICS, PAIR_METRICS, TASK_METRICS
+from regard.config.metrics import OUTPUT_METRICS, PAIR_METRICS, SCORE_METRICS, TASK_METRICS
 from regard.config.model_keys import Model
 from regard.config.run_keys import Decode, Train
 from regard.config.section import Section, listed
@@ -31,16 +31,14 @@ NOT_TRAINED = (
 KINDS = {
     "translate": ("transformer", "rnn", "gru", "lstm"),
     "classify": ("rnn", "gru", "lstm", "transformer", "bert", "cnn", "bag"),
+    "match": ("rnn", "gru", "lstm", "transformer", "bert", "cnn", "bag"),
     "lm": ("gpt", "rnn", "gru", "lstm"),
     "mlm": ("bert", "transformer"),
     "embed": ("bert", "transformer"),
 }
 """The kinds of model that can do each task."""
 
-READ_WHOLE = (
-    "classify",
-    "mlm",
-)
+READ_WHOLE = ("classify", "match", "mlm")
 """The tasks whose model reads one text or two whole."""
 
 
@@ -48,11 +46,11 @@ class Config(Section):
     """Everything that decides what a run does."""
 
     schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
-    task: Literal["translate", "classify", "lm", "mlm", "embed"] = Field(
+    task: Literal["translate", "classify", "match", "lm", "mlm", "embed"] = Field(
         "translate",
-        description="any sequence to sequence, a class for a text, the next token of a text, "
-        "the masked words of a text (mlm), or a vector for a text (embed, which is imported and "
-        "not trained)",
+        description="any sequence to sequence, a class for a text, a class or a score for two "
+        "(match), the next token of a text, the masked words of a text (mlm), or a vector for a "
+        "text (embed, which is imported and not trained)",
     )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
@@ -124,7 +122,8 @@ class Config(Section):
         if self.task not in READ_WHOLE or not model.framed:
             return self
         pairs = self.task == "mlm" and self.data.sentence_pairs != "none"
-        if most < (5 if pairs or self.data.text_pair else 3):  # two texts with three special tokens
+        paired = pairs or self.task == "match" or self.data.text_pair
+        if most < (5 if paired else 3):  # two texts with three special tokens
             raise ValueError(
                 f"data.max_length={most} leaves no room for a text: model.kind={model.kind} reads "
                 f"<s> text </s>"
@@ -132,6 +131,15 @@ class Config(Section):
         if model.positions == "learned" and model.max_positions and model.max_positions < most:
             raise ValueError(
                 f"data.max_length={most} is more than model.max_positions={model.max_positions}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_class_or_a_score(self) -> "Config":
+        if self.task == "match" and self.data.score and self.data.label:
+            raise ValueError(
+                "data.label and data.score are both set: match learns a class or a score of two "
+                "texts; leave one out"
             )
         return self
 
@@ -154,7 +162,8 @@ class Config(Section):
                 f"train.shares={self.train.shares}: in lm, a recurrent model carries a state from "
                 f"batch to batch, so its rows cannot be split; leave it at 1"
             )
-        metrics = TASK_METRICS[self.task]
+        rated = self.task == "match" and self.data.score
+        metrics = SCORE_METRICS if rated else TASK_METRICS[self.task]
         if self.task == "mlm":
             metrics += PAIR_METRICS[self.data.sentence_pairs]
         if self.task == "translate":

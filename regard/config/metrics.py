@@ -82,11 +82,15 @@ METRICS: dict[str, Metric] = {
 TASK_METRICS: dict[str, tuple[str, ...]] = {
     "translate": ("loss", "token_accuracy"),
     "classify": ("loss", "accuracy", "f1", "precision", "recall"),
+    "match": ("loss", "accuracy", "f1", "precision", "recall"),
     "lm": ("loss", "token_accuracy"),
     "mlm": ("loss", "mlm_loss", "mlm_accuracy"),
     "embed": (),
 }
 """What train.metric may be for each task; translate has those of its outputs as well."""
+
+SCORE_METRICS = ("loss", "pearson", "spearman")
+"""The same for match, where data.score is set."""
 
 PAIR_METRICS: dict[str, tuple[str, ...]] = {
     "nsp": ("nsp_loss", "nsp_accuracy"),
@@ -107,7 +111,12 @@ SELECTABLE: tuple[str, ...] = tuple(
     for name in METRICS
     if any(
         name in names
-        for names in (*TASK_METRICS.values(), *PAIR_METRICS.values(), *OUTPUT_METRICS.values())
+        for names in (
+            *TASK_METRICS.values(),
+            *PAIR_METRICS.values(),
+            *OUTPUT_METRICS.values(),
+            SCORE_METRICS,
+        )
     )
 )
 """What train.metric may be for some task."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.cells import make_row
+from regard.data.class_folders import class_folders, has_class_folders
 from regard.data.lines import COMPRESSED, ending, read_lines
 from regard.data.mappings import dataset_folder, json_lines, parquet
 from regard.data.rows import Fault, Layout, Record
@@ -41,6 +42,8 @@ class Files:
         if self.parallel:
             return _parallel(self.paths, self.layout)
         (path,) = self.paths
+        if has_class_folders(path):
+            return class_folders(path, self.layout)
         format = FOLDER if path.is_dir() else ending(path)
         return FORMATS.get(format, tab_separated)(path, self.layout)
 

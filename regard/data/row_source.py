@@ -124,6 +124,6 @@ class RowSource(Source):
         key = row.source if isinstance(row.source, str) else " ".join(row.source)
         return self.split == part_of(key, share=share, seed=seed)
 
-    def place(self, number: int) -> Path:
-        """The file that holds this field, counted from 0."""
-        return self.files.place(number)
+    def place(self, number: int, row: Row | None = None) -> Path:
+        """The file that holds this field, counted from 0; in a folder, that of the row."""
+        return row.file if row and not self.files.parallel else self.files.place(number)

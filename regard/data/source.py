@@ -1,10 +1,11 @@
 """Where the examples of one split come from: a generator or a file."""
 
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from regard.config import Data
+from regard.data.class_folders import has_class_folders
 from regard.data.generators import GENERATORS
 from regard.data.installed import INSTALLED, installed_file
 from regard.data.splits import Pair, Split
@@ -12,7 +13,11 @@ from regard.system.errors import UserError
 
 
 def hash_of(path: Path) -> str:
-    """SHA-256 of a file's bytes; of a folder, those of all files in it."""
+    """SHA-256 of a file's bytes; of a folder, those of all files in it, or one of them all."""
+    if has_class_folders(path):
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        names = "".join(f"{file.relative_to(path)}\0{hash_of(file)}\n" for file in files)
+        return sha256(names.encode()).hexdigest()
     if path.is_dir():
         return "+".join(hash_of(file) for file in sorted(path.rglob("*")) if file.is_file())
     with path.open("rb") as file:

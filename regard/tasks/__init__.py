@@ -5,6 +5,7 @@ from regard.tasks.embed import Embed, Embedding
 from regard.tasks.evaluation import Evaluation
 from regard.tasks.lm import Continuation, LanguageModelling
 from regard.tasks.masked_words import FilledMasks
+from regard.tasks.match import Match, MatchScore, Rating
 from regard.tasks.mlm import MaskedLanguageModelling
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Counts, Refusal, Request
@@ -17,6 +18,7 @@ TASKS: dict[str, type[Task]] = {
     "embed": Embed,
     "lm": LanguageModelling,
     "mlm": MaskedLanguageModelling,
+    "match": Match,
     "translate": Translate,
 }
 """Tasks by name; a configuration can name no other."""
@@ -34,7 +36,10 @@ __all__ = [
     "FilledMasks",
     "LanguageModelling",
     "MaskedLanguageModelling",
+    "Match",
+    "MatchScore",
     "Prediction",
+    "Rating",
     "Refusal",
     "Request",
     "Task",

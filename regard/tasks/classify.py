@@ -76,11 +76,7 @@ class Classify(ReadingTask):
     def learn(cls, config: Config) -> "Classify":
         sources = cls.sources_of(config)
         train = sources["train"]
-        tokenizer = Tokenizer.train(
-            (text for row in train.to_learn_from() for text in cls.texts_in(row)),
-            kind=config.tokenizer.kind,
-            **config.tokenizer.options,
-        )
+        tokenizer = cls.learned_tokenizer(config, train)
         labels = Labels.learn(
             (row["label"] for row in train.rows()),
             normalize=config.tokenizer.normalize,
@@ -128,7 +124,7 @@ class Classify(ReadingTask):
             reason = f"the class {label!r} is unknown; data.train has {classes}"
             if source.generated:
                 raise UserError(f"data.{source.split}={source.name}: {reason}.")
-            place = source.place(len(self.names) - 1)
+            place = source.place(len(self.names) - 1, line.row)
             faults[number] = Fault(place, line.row.line, reason, "the class is unknown")
         return faults
 

@@ -54,6 +54,15 @@ class ReadingTask(PairTask):
         self.texts = tuple(field.name for field in self.fields_of(config) if field.kind == "text")
         self.framed = config.model.framed
 
+    @classmethod
+    def learned_tokenizer(cls, config: Config, train: RowSource) -> Tokenizer:
+        """A tokenizer of all texts of the training data."""
+        return Tokenizer.train(
+            (text for row in train.to_learn_from() for text in cls.texts_in(row)),
+            kind=config.tokenizer.kind,
+            **config.tokenizer.options,
+        )
+
     @property
     def paired(self) -> bool:
         """Whether a row has two texts."""
@@ -135,7 +144,7 @@ class ReadingTask(PairTask):
             )
         choice = self.config.data.too_long
         fault = Fault(
-            source.place(0),
+            source.place(0, line.row),
             line.row.line,
             f"the {what} {count:,} tokens where {key}={most}",
             f"the {what} more tokens than {key}={most}",

@@ -35,7 +35,7 @@ IDLE = {
     ("sort", "train.average_of=best"): "it is for the average of several evaluations",
     ("sort", "data.directory=here"): "not for the generator sort, which needs no directory",
     ("sort", "data.source=en"): "task=translate with files, and for the generator numbers",
-    ("sort", "data.label=1"): "it is for task=classify or lm",
+    ("sort", "data.label=1"): "it is for task=classify, match or lm",
     ("sort", "data.words=1"): "it is for a task that is not there yet",
     ("multi30k", "data.epoch_size=9"): "it is for data.train=sort, copy",
     ("pronounce", "data.fresh=false"): "not for data.train=cmudict",
@@ -43,7 +43,7 @@ IDLE = {
     ("sort", *LM, "data.document_mask=true"): "it is for model.kind=gpt, not for model.kind=gru",
     ("sort", *LM, "decode.cut_prompt=true"): "it is for model.kind=gpt, not for model.kind=gru",
     ("sort", "data.documents=files"): "it is for task=lm",
-    ("sort", *LM, "model.bidirectional=false"): "it is for task=translate or classify",
+    ("sort", *LM, "model.bidirectional=false"): "it is for task=translate, classify or match",
 }
 
 

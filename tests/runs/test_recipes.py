@@ -91,7 +91,7 @@ def test_a_classifier_from_training_to_prediction(call) -> None:
     assert result.code == 0, result.err
     report = call("evaluate", "run", "-s", "data.test=parity-long", "--json").json
     assert (report["task"], report["examples"]) == ("classify", 2000)
-    assert report["metrics"].keys() == {"loss", "accuracy"}
+    assert report["metrics"].keys() == {"loss", "accuracy", "f1", "precision", "recall"}
     assert sorted(call("predict", "run", "--n-best", 2, stdin="3 1 2\n").out.split()) == [
         "even",
         "odd",
