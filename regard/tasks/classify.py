@@ -52,7 +52,7 @@ class Classify(ReadingTask):
 
     FILES = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
-    FIELDS = (Field("text"), Field("text_pair"), Field("label", "label"))
+    FIELDS: tuple[Field, ...] = (Field("text"), Field("text_pair"), Field("label", "label"))
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Classify(ReadingTask):
         )
 
     @classmethod
-    def learn(cls, config: Config) -> "Classify":
+    def learn(cls, config: Config) -> ReadingTask:
         sources = cls.sources_of(config)
         train = sources["train"]
         tokenizer = cls.learned_tokenizer(config, train)
@@ -86,7 +86,7 @@ class Classify(ReadingTask):
         return cls(config, tokenizer, labels, sources=sources)
 
     @classmethod
-    def open(cls, config: Config, files: dict[str, str]) -> "Classify":
+    def open(cls, config: Config, files: dict[str, str]) -> ReadingTask:
         labels = Labels.read(files, cls.FILES[1], normalize=config.tokenizer.normalize)
         return cls(config, Tokenizer.read(files, cls.FILES[0]), labels)
 

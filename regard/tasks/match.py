@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
+from torch import nn
 
 from regard.config import Config, Decode
 from regard.data.batches import Collate
@@ -34,37 +35,6 @@ from regard.training.loss import Sums
 TEXTS = (Field("text"), Field("text_pair"))
 
 
-class Match(ReadingTask):
-    """Two texts: a class (entailment, paraphrase) or, if data.score is set, a score (STS)."""
-
-    FILES = Classify.FILES
-    FIELDS = (*TEXTS, Field("label", "label"), Field("score", "number"))
-
-    @classmethod
-    def learn(cls, config: Config) -> ReadingTask:
-        kind: type[ReadingTask] = MatchScore if config.data.score else MatchClass
-        learned = kind.learn(config)
-        assert isinstance(learned, ReadingTask)
-        return learned
-
-    @classmethod
-    def open(cls, config: Config, files: dict[str, str]) -> ReadingTask:
-        kind: type[ReadingTask] = MatchScore if config.data.score else MatchClass
-        opened = kind.open(config, files)
-        assert isinstance(opened, ReadingTask)
-        return opened
-
-
-class MatchClass(Classify):
-    """A class for two texts: they entail, contradict or paraphrase each other, say."""
-
-    FIELDS = (*TEXTS, Field("label", "label"))
-
-    @classmethod
-    def fields_of(cls, config: Config) -> tuple[Field, ...]:
-        return cls.FIELDS
-
-
 @dataclass(frozen=True)
 class Rating(Prediction):
     """The score of two texts, as text in its one output."""
@@ -79,11 +49,17 @@ class MatchScore(ReadingTask):
     """Two texts and how alike they are; the squared error; Pearson and Spearman correlation."""
 
     FIELDS = (*TEXTS, Field("score", "number"))
+    middle = 0.0
+    """What a new model gives for every two texts: the mean score of the training data."""
 
     @classmethod
     def learn(cls, config: Config) -> "MatchScore":
         sources = cls.sources_of(config)
-        return cls(config, cls.learned_tokenizer(config, sources["train"]), sources=sources)
+        train = sources["train"]
+        task = cls(config, cls.learned_tokenizer(config, train), sources=sources)
+        scores = [row["score"] for row in train.rows()]
+        task.middle = sum(scores) / max(1, len(scores))
+        return task
 
     @classmethod
     def open(cls, config: Config, files: dict[str, str]) -> "MatchScore":
@@ -95,7 +71,9 @@ class MatchScore(ReadingTask):
 
     def new_model(self) -> TextClassifier | RecurrentClassifier:
         vocab, padding = len(self.tokenizer), self.tokenizer.padding
-        return classifier(self.config, vocab=vocab, classes=1, padding=padding)
+        model = classifier(self.config, vocab=vocab, classes=1, padding=padding)
+        nn.init.constant_(model.output.bias, self.middle)
+        return model
 
     @property
     def collate(self) -> Collate:
@@ -164,6 +142,24 @@ class MatchScore(ReadingTask):
         trace, output = self.traced(model, text, engine=engine)
         trace.tokens["output"] = [shown(float(output[0, 0]))]
         return trace
+
+
+class Match(Classify):
+    """Two texts: a class (entailment, paraphrase) or, if data.score is set, a score (STS)."""
+
+    FIELDS = (*TEXTS, Field("label", "label"), Field("score", "number"))
+
+    @classmethod
+    def fields_of(cls, config: Config) -> tuple[Field, ...]:
+        return tuple(field for field in cls.FIELDS if field.name != "score")
+
+    @classmethod
+    def learn(cls, config: Config) -> ReadingTask:
+        return MatchScore.learn(config) if config.data.score else super().learn(config)
+
+    @classmethod
+    def open(cls, config: Config, files: dict[str, str]) -> ReadingTask:
+        return MatchScore.open(config, files) if config.data.score else super().open(config, files)
 
 
 def shown(score: float) -> str:
