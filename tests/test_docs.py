@@ -8,7 +8,9 @@ read; and smollm2 is a small model with random weights.
 """
 
 import bz2
+import gzip
 import itertools
+import json
 import os
 import re
 import runpy
@@ -47,14 +49,17 @@ def shortened(line: str) -> str:
         settings = [*(TINY if "regard train sort" in line else TINY_ON_FILES)]
         if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews")):
             settings += ["model.n_layers=1"]  # one row of heads to draw
+        readers = ("names", "answers", "conll2003", "squad")  # they tag words, or find answers
         classifies = "parity" in line or line.endswith(" reviews")
+        classifies = classifies or any(reader in line for reader in readers)
         settings += [] if classifies else ["decode.max_new_tokens=10"]
         if "config.yaml --init" in line:  # the model of a run, as it is
             settings = [setting for setting in settings if not setting.startswith("model.")]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
-        generates = not any(recipe in line for recipe in ("parity", "hamlet"))
+        others = ("parity", "hamlet", "names", "answers")
+        generates = not any(recipe in line for recipe in others)
         return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
     if line.startswith("regard import smollm2 "):
         return line.replace("smollm2", "stand-in.gguf", 1)
@@ -89,6 +94,13 @@ def test_every_command_in_the_documents_runs(
     (corpus / "input.txt").write_text(PLAY)
     (corpus / "play.txt").write_text(TEXT)
     (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
+    sentences = gzip.compress(b"A O\nman I-X\n\nTwo O\ndogs I-X\n\n")
+    asked = {"question": "who ?", "answers": [{"text": "man", "answer_start": 2}]}
+    article = {"paragraphs": [{"context": "A man is here.", "qas": [asked] * 9}]}
+    questions = gzip.compress(json.dumps({"data": [article]}).encode())
+    for name, content in (("train", questions), ("valid", questions)):
+        (corpus / f"{name}.json.gz").write_bytes(content)
+        (corpus / f"eng.{name.replace('valid', 'testa')}.gz").write_bytes(sentences)
     if "regard import smollm2" in document.read_text():
         model = foreign_model("llama", vocab_size=300, tie_word_embeddings=True)
         metadata = byte_pair_metadata("smollm") | {"tokenizer.chat_template": CHATML}

@@ -58,6 +58,8 @@ def evaluate(
         return
     print(f"{result['examples']:,} examples of {split} in {result['seconds']:.1f} s")
     print(tables.of_metrics(result["metrics"]))
+    if evaluation.by_type:
+        print("\n" + tables.by_type(evaluation.by_type))
     if weaknesses is not None:
         print("\n" + tables.of_analysis(weaknesses))
 

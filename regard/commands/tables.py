@@ -45,6 +45,21 @@ def of_metrics(metrics: dict[str, float | str]) -> str:
     return table(("metric", "score"), rows)
 
 
+def by_type(metrics: dict[str, dict[str, float]]) -> str:
+    """The metrics of each type, one row per type."""
+    from regard.config.metrics import METRICS, shown
+
+    names = list(next(iter(metrics.values())))
+
+    def cell(name: str, value: float) -> str:
+        return shown(name, value) if name in METRICS else f"{value:,}"
+
+    rows = [
+        (type, *(cell(name, values[name]) for name in names)) for type, values in metrics.items()
+    ]
+    return table(("type", *names), rows)
+
+
 def of_equality(equality: str, difference: float, *, tolerance: float, holds: bool) -> str:
     """One promise, and whether it is kept."""
     mark = "equal" if holds else "DIFFERS"

@@ -75,6 +75,7 @@ TRANSLATE = one_of("task", "translate")
 CLASSIFY = one_of("task", "classify")
 MATCH = one_of("task", "match")
 READS = one_of("task", "classify", "match")
+TAG = one_of("task", "tag")
 LM = one_of("task", "lm")
 EMBED = one_of("task", "embed")
 POOLS = one_of("task", "classify", "match", "embed")
@@ -84,6 +85,7 @@ ONE_TEXT = one_of("task", "classify", "match", "lm", "mlm")
 LABELLED = one_of("task", "classify", "match", "lm")
 GENERATES = one_of("task", "translate", "lm")
 PAIRS = one_of("task", "translate", "classify", "match")
+ENCODES = one_of("task", "translate", "classify", "match", "tag")
 NO_TASK = Need(
     lambda chosen: False, "a task that is not there yet", lambda _: "any of this version"
 )
@@ -146,8 +148,6 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.label": (LABELLED, FILES),
     **dict.fromkeys(
         (
-            "data.words",
-            "data.tags",
             "data.context",
             "data.question",
             "data.answers",
@@ -157,6 +157,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "data.text_pair": (READS, FILES),
     "data.too_long": (READS, FILES),
     "data.score": (MATCH, FILES),
+    **dict.fromkeys(("data.words", "data.tags", "data.scheme", "data.unit"), (TAG,)),
     "data.epoch_size": (NEW_EXAMPLES,),
     "data.fresh": (NEW_EXAMPLES, PAIRS),
     "data.split_seed": (SPLIT_BY_HASH,),
@@ -195,7 +196,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "model.attention": (TRANSLATE, RECURRENT),
     "model.bridge": (TRANSLATE, RECURRENT),
     "model.output_bias": (TRANSLATE, RECURRENT),
-    "model.bidirectional": (PAIRS, RECURRENT),
+    "model.bidirectional": (ENCODES, RECURRENT),
+    "model.crf": (TAG,),
     "model.pooling": (POOLS,),
     "model.normalize": (EMBED,),
     "model.filters": (CNN,),

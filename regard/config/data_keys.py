@@ -15,6 +15,9 @@ INSTALLED = ("hamlet", "reviews")
 """The same for texts that install with pip."""
 
 
+Scheme = Literal["iob1", "iob2", "bioes", "bmes", "none"]
+
+
 class Data(Section):
     """Where the examples come from."""
 
@@ -53,6 +56,15 @@ class Data(Section):
     score: str = Field("", description="the column of the number that two texts are rated with")
     words: str = Field("", description="the column of the words to tag, separated by spaces")
     tags: str = Field("", description="the column of their tags, one per word")
+    scheme: Scheme = Field(
+        "iob2",
+        description="how tags mark entities in the data; none: they do not, as parts of speech",
+    )
+    unit: Literal["word", "character"] = Field(
+        "word",
+        description="what is tagged in a text that is no list: what is between spaces, or every "
+        "character, as in Chinese",
+    )
     context: str = Field("", description="the column of the text that holds the answer")
     question: str = Field("", description="the column of the question")
     answers: str = Field(

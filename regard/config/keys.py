@@ -35,6 +35,7 @@ KINDS = {
     "lm": ("gpt", "rnn", "gru", "lstm"),
     "mlm": ("bert", "transformer"),
     "embed": ("bert", "transformer"),
+    "tag": ("bert", "transformer", "rnn", "gru", "lstm"),
 }
 """The kinds of model that can do each task."""
 
@@ -46,11 +47,11 @@ class Config(Section):
     """Everything that decides what a run does."""
 
     schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
-    task: Literal["translate", "classify", "match", "lm", "mlm", "embed"] = Field(
+    task: Literal["translate", "classify", "match", "lm", "mlm", "embed", "tag"] = Field(
         "translate",
         description="any sequence to sequence, a class for a text, a class or a score for two "
-        "(match), the next token of a text, the masked words of a text (mlm), or a vector for a "
-        "text (embed, which is imported and not trained)",
+        "(match), the next token of a text, the masked words of a text (mlm), a vector for a "
+        "text (embed, which is imported and not trained), or a tag for every word",
     )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
@@ -162,10 +163,17 @@ class Config(Section):
                 f"train.shares={self.train.shares}: in lm, a recurrent model carries a state from "
                 f"batch to batch, so its rows cannot be split; leave it at 1"
             )
+        if self.model.crf and self.train.label_smoothing:
+            raise ValueError(
+                f"train.label_smoothing={self.train.label_smoothing} is of single tags, and "
+                f"model.crf=true scores whole sequences of them: set one of the two"
+            )
         rated = self.task == "match" and self.data.score
         metrics = SCORE_METRICS if rated else TASK_METRICS[self.task]
         if self.task == "mlm":
             metrics += PAIR_METRICS[self.data.sentence_pairs]
+        if self.task == "tag" and self.data.scheme == "none":
+            metrics = metrics[:2]  # there are no entities
         if self.task == "translate":
             metrics += OUTPUT_METRICS[self.data.scores]
         if self.train.metric not in metrics:

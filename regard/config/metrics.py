@@ -86,6 +86,7 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     "lm": ("loss", "token_accuracy"),
     "mlm": ("loss", "mlm_loss", "mlm_accuracy"),
     "embed": (),
+    "tag": ("loss", "token_accuracy", "f1", "precision", "recall"),
 }
 """What train.metric may be for each task; translate has those of its outputs as well."""
 

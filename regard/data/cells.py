@@ -102,6 +102,12 @@ def _words(cell: object, field: Field, values: Values) -> tuple[str, ...]:
     return words
 
 
+def _characters(cell: object, field: Field, values: Values) -> tuple[str, ...]:
+    if isinstance(cell, list):
+        return _words(cell, field, values)
+    return tuple("".join(_text(cell, field, values).split()))
+
+
 def _tags(cell: object, field: Field, values: Values) -> tuple[str, ...]:
     tags, words = _words(cell, field, values), values[field.of]
     if len(tags) != len(words):
@@ -166,6 +172,7 @@ READERS: dict[Kind, Callable[[object, Field, Values], Any]] = {
     "label": _text,
     "number": _number,
     "words": _words,
+    "characters": _characters,
     "tags": _tags,
     "answers": _answers,
 }

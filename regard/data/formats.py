@@ -12,9 +12,11 @@ from pathlib import Path
 
 from regard.data.cells import make_row
 from regard.data.class_folders import class_folders, has_class_folders
+from regard.data.columns import columns
 from regard.data.lines import COMPRESSED, ending, read_lines
 from regard.data.mappings import dataset_folder, json_lines, parquet
 from regard.data.rows import Fault, Layout, Record
+from regard.data.squad import squad
 from regard.data.tables import comma_separated, tab_separated
 from regard.system.errors import UserError
 
@@ -26,7 +28,18 @@ FORMATS: dict[str, Callable[[Path, Layout], Iterator[Record]]] = {
     ".parquet": parquet,
     FOLDER: dataset_folder,
 }
-"""Readers by the end of a file's name; any other file is tab-separated."""
+"""Readers by the end of a file's name; any other file is tab-separated, unless its fields have a
+format of their own."""
+
+
+def reader_of(format: str, layout: Layout) -> Callable[[Path, Layout], Iterator[Record]]:
+    """What reads files of a format: words with tags stand in columns, where no end says else."""
+    tagged = any(field.kind == "tags" for field in layout.fields)
+    asked = any(field.kind == "answers" for field in layout.fields)
+    if asked and format == ".json":
+        return squad
+    others = columns if tagged and format != ".tsv" else tab_separated
+    return FORMATS.get(format, others)
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class Files:
         if has_class_folders(path):
             return class_folders(path, self.layout)
         format = FOLDER if path.is_dir() else ending(path)
-        return FORMATS.get(format, tab_separated)(path, self.layout)
+        return reader_of(format, self.layout)(path, self.layout)
 
     def place(self, number: int) -> Path:
         """The file that holds this field, counted from 0."""

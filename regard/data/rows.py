@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-Kind = Literal["text", "label", "number", "words", "tags", "answers"]
+Kind = Literal["text", "label", "number", "words", "characters", "tags", "answers"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Field:
     label     str                      a text or a number
     number    float                    a finite number
     words     tuple of str             a list, or a text with spaces between the words
+    characters  the same               a list, or a text each of whose characters is one
     tags      tuple of str             the same, with as many tags as there are words in `of`
     answers   tuple of AnswerSpan      SQuAD's {text, answer_start}, or a text that is in `of`
     """
@@ -29,7 +30,7 @@ class Field:
     @property
     def plural(self) -> bool:
         """Whether its value is a sequence."""
-        return self.kind in ("words", "tags", "answers")
+        return self.kind in ("words", "characters", "tags", "answers")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,14 @@ class Row:
     line: int
     values: Mapping[str, Any]
     """In the order in which the task declares its fields."""
+    place: str = ""
+    """Where it is in its file, if lines do not say it."""
+    line_per_word: bool = False
+    """Whether each of its words has a line of its own; `line` is that of the first."""
+
+    def line_of(self, word: int) -> int:
+        """The line in which a word stands, counted from 0."""
+        return self.line + word if self.line_per_word else self.line
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -81,6 +90,12 @@ class Fault:
     """What becomes of the line, if that is not for data.on_bad_line to say."""
     remedy: str = SKIP
     """What a person can do."""
+    place: str = ""
+    """Where it is in its file, if lines do not say it."""
+
+    def where(self, file: object) -> str:
+        """The place in its file, which is called so."""
+        return f"{file}, {self.place}" if self.place else f"{file}:{self.line}"
 
 
 Record = Row | Fault

@@ -40,14 +40,14 @@ class Tally:
 
     def meet(self, fault: Fault) -> None:
         """Count a line that cannot be used, or refuse it."""
-        place = f"{fault.file}:{fault.line}"
+        place = fault.where(fault.file)
         if (fault.otherwise or self.on_bad_line) == "error":
             raise UserError(f"{place}: {fault.reason}. {fault.remedy}")
         kind = fault.kind or fault.reason
         self.counts[kind] = self.counts.get(kind, 0) + 1
         shown = self.places.setdefault(kind, [])
         if len(shown) < SHOWN:
-            shown.append(f"{fault.file.name}:{fault.line}")
+            shown.append(fault.where(fault.file.name))
 
     def good(self, records: Iterable[Record]) -> Iterator[Row]:
         """The rows among these records; faults are counted or refused."""

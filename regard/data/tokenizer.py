@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import tokenizers
 from pydantic import ConfigDict
@@ -86,6 +86,13 @@ class SpecialIds:
 
 OURS = SpecialIds(padding=PADDING, start=START, end=END, unknown=UNKNOWN)
 """The special ids of the tokenizers that Regard learns."""
+
+
+class Located(NamedTuple):
+    """Token ids of a text, and the characters that each stands for: text[begin:end]."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
 
 
 class Tokenizer:
@@ -186,6 +193,18 @@ class Tokenizer:
         """Token ids of each text, without `<s>` and `</s>`; unknown text becomes `<unk>`."""
         rows = self._backend.encode_batch(texts, add_special_tokens=False)
         return [self._plain(row.ids) for row in rows]
+
+    def locate(self, texts: list[str]) -> list[Located]:
+        """What `encode` returns, with the place of every token in its text."""
+        located = []
+        for row in self._backend.encode_batch(texts, add_special_tokens=False):
+            parts = [
+                (part, offset)
+                for token, offset in zip(row.ids, row.offsets, strict=True)
+                for part in (self._spelled(token) if token in self._forbidden else [token])
+            ]
+            located.append(Located([part for part, _ in parts], [place for _, place in parts]))
+        return located
 
     def encode_masked(self, text: str) -> list[int]:
         """Token ids of a text, with the mask where it says `[MASK]`."""

@@ -18,6 +18,9 @@ class Transitions:
     end: Float[Tensor, "C"]
     """Of each tag as the last."""
 
+    def to(self, device: torch.device) -> "Transitions":
+        return Transitions(self.start.to(device), self.between.to(device), self.end.to(device))
+
     def __add__(self, other: "Transitions") -> "Transitions":
         """The scores of both together."""
         return Transitions(

@@ -19,7 +19,7 @@ WITHOUT_BODY = ("translate", "lm")
 """Tasks whose models generate: they have no `body` that another task could begin with."""
 BODIES = ("bert", "transformer")
 """The kinds of model whose body has blocks."""
-OWN = ("pooling", "normalize", "cell", "attention_dropout")
+OWN = ("pooling", "normalize", "crf", "cell", "attention_dropout")
 """Keys of `model` that do not say what its body is: they stay the recipe's.
 
 Dropout of attention weights among them: it makes training slower by far on a CPU.

@@ -242,7 +242,7 @@ class Run:
             "examples": evaluation.examples,
             "seconds": round(seconds, 3),
             "metrics": evaluation.metrics | evaluation.signatures,
-        }
+        } | ({"by_type": evaluation.by_type} if evaluation.by_type else {})
 
     def export(self, to: str, folder: str | Path) -> None:
         """Write the model for another engine: to="hf", "ctranslate2" or "onnx"."""

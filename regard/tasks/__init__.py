@@ -9,6 +9,8 @@ from regard.tasks.match import Match, MatchScore, Rating
 from regard.tasks.mlm import MaskedLanguageModelling
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Counts, Refusal, Request
+from regard.tasks.tag import Tag
+from regard.tasks.tagging import Tagging
 from regard.tasks.task import Task
 from regard.tasks.translate import Translate
 from regard.tasks.translator import Translation
@@ -19,6 +21,7 @@ TASKS: dict[str, type[Task]] = {
     "lm": LanguageModelling,
     "mlm": MaskedLanguageModelling,
     "match": Match,
+    "tag": Tag,
     "translate": Translate,
 }
 """Tasks by name; a configuration can name no other."""
@@ -42,6 +45,8 @@ __all__ = [
     "Rating",
     "Refusal",
     "Request",
+    "Tag",
+    "Tagging",
     "Task",
     "Translate",
     "Translation",

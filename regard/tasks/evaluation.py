@@ -17,5 +17,7 @@ class Evaluation:
     """Every source with its target and output, to look into; empty where no metric needs them."""
     warnings: list[str] = field(default_factory=list)
     """One sentence on each thing that could not be read or finished."""
+    by_type: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The metrics of each kind of example by themselves, such as each type of entity."""
     signatures: dict[str, str] = field(default_factory=dict)
     """How metrics were computed, where a value cannot be compared without knowing it."""

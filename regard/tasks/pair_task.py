@@ -251,7 +251,8 @@ class PairTask(Task):
         """Which of these lines cannot be used, now that their tokens are known, and why."""
         most = self.config.data.max_length
         faults: dict[int, Fault] = {}
-        for side, name in enumerate(self.names[: self.TOKEN_SIDES]):
+        for side, field in enumerate(self.FIELDS[: self.TOKEN_SIDES]):
+            the_text = f"the {field.name} {'have' if field.plural else 'has'}"
             for number, line in enumerate(encoded):
                 count = len(line.sides[side])
                 if count <= most or number in faults:
@@ -264,8 +265,8 @@ class PairTask(Task):
                 faults[number] = Fault(
                     source.place(side),
                     line.row.line,
-                    f"the {name} has {count:,} tokens where data.max_length={most}",
-                    f"the {name} has more tokens than data.max_length={most}",
+                    f"{the_text} {count:,} tokens where data.max_length={most}",
+                    f"{the_text} more tokens than data.max_length={most}",
                 )
         return faults
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Literal
 
-from regard.config import Decode
+from regard.config import Config, Decode
 from regard.data.examples import Ids
 from regard.data.lines import why_unreadable
 from regard.data.tokenizer import Tokenizer
@@ -175,6 +175,15 @@ def count_read(rows: Sequence[Ids], tokenizer: Tokenizer) -> Counts:
         tokens=sum(map(len, rows)),
         unknown=0 if unknown is None else sum(row.count(unknown) for row in rows),
     )
+
+
+def too_long(config: Config, count: int) -> str | None:
+    """Why a model with learned positions cannot read a line of so many tokens, if it cannot."""
+    model = config.model
+    most = model.max_positions or config.data.max_length
+    if model.recurrent or model.positions != "learned" or count <= most:
+        return None
+    return f"the line has {count:,} tokens, and the model has only {most:,} positions."
 
 
 def unknown_refusal(tokenizer: Tokenizer, text: str, ids: Ids) -> str | None:

@@ -301,9 +301,15 @@ Those that say where data comes from are not among them: a run may be evaluated 
 """
 
 
+TASK_KEYS: dict[str, tuple[tuple[str, str], ...]] = {
+    "tag": (("data", "scheme"), ("data", "unit")),
+}
+"""The same of one task alone."""
+
+
 def identity_keys(config: Config) -> dict[str, str]:
     """The values of these keys, by their full names."""
     return {
         f"{section}.{key}": str(getattr(getattr(config, section), key))
-        for section, key in IDENTITY_KEYS
+        for section, key in (*IDENTITY_KEYS, *TASK_KEYS.get(config.task, ()))
     }

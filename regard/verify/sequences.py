@@ -22,6 +22,9 @@ from regard.models import (
     RecurrentClassifier,
     RecurrentEncoder,
     RecurrentLanguageModel,
+    SpanFinder,
+    SpanLogits,
+    Tagger,
     TextClassifier,
     TextCNN,
 )
@@ -81,6 +84,8 @@ def random_sequence_models() -> dict[str, SequenceModel]:
     for name, body in bodies.items():
         models[f"TextClassifier ({name})"] = TextClassifier(body, 3)
     models["MaskedLanguageModel"] = MaskedLanguageModel(Bert(VOCAB, max_length=16, **sizes))
+    models["Tagger (Bert)"] = Tagger(Bert(VOCAB, max_length=16, **sizes), 3)
+    models["SpanFinder (Bert)"] = SpanFinder(Bert(VOCAB, max_length=16, **sizes))
     for positions in ("learned", "rotary"):
         models[f"GPT ({positions})"] = GPT(VOCAB, positions=positions, max_length=16, **sizes)
     return {name: perturbed(model) for name, model in models.items()}
@@ -136,6 +141,10 @@ def _outputs(model: SequenceModel, rows: Padded, *, trace: Trace | None = None) 
         return [output.hidden[real], output.summary]
     if isinstance(output, MaskedLogits):
         return [output.words[real], *([] if output.pair is None else [output.pair])]
+    if isinstance(output, SpanLogits):
+        return [output.start[real], output.end[real]]
+    if isinstance(model, Tagger):
+        return [output[real]]
     return [output]
 
 

@@ -36,14 +36,14 @@ IDLE = {
     ("sort", "data.directory=here"): "not for the generator sort, which needs no directory",
     ("sort", "data.source=en"): "task=translate with files, and for the generator numbers",
     ("sort", "data.label=1"): "it is for task=classify, match or lm",
-    ("sort", "data.words=1"): "it is for a task that is not there yet",
+    ("sort", "data.words=1"): "it is for task=tag, not for task=translate",
     ("multi30k", "data.epoch_size=9"): "it is for data.train=sort, copy",
     ("pronounce", "data.fresh=false"): "not for data.train=cmudict",
     ("multi30k", "data.split_seed=9"): "it is for generators, and for files with data.held_out",
     ("sort", *LM, "data.document_mask=true"): "it is for model.kind=gpt, not for model.kind=gru",
     ("sort", *LM, "decode.cut_prompt=true"): "it is for model.kind=gpt, not for model.kind=gru",
     ("sort", "data.documents=files"): "it is for task=lm",
-    ("sort", *LM, "model.bidirectional=false"): "it is for task=translate, classify or match",
+    ("sort", *LM, "model.bidirectional=false"): "it is for task=translate, classify, match or tag",
 }
 
 

@@ -89,10 +89,10 @@ def tsv(folder: Path, fields: Sequence[Field], rows: Values) -> Mapping[str, str
 def tsv_by_number(folder: Path, fields: Sequence[Field], rows: Values) -> Mapping[str, str]:
     """The fields in the opposite order, after a number."""
     lines = "".join("\t".join(["7", *map(as_text, reversed(row))]) + "\n" for row in rows)
-    (folder / "rows.txt").write_text(lines, encoding="utf-8", newline="")
+    (folder / "rows.tsv").write_text(lines, encoding="utf-8", newline="")
     count = len(fields)
     return {
-        "name": "rows.txt",
+        "name": "rows.tsv",
         **{field.name: str(count + 1 - number) for number, field in enumerate(fields)},
     }
 

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from torch import nn
 from transformers import BertConfig, BertForQuestionAnswering, BertForTokenClassification
 
 from regard.models import Bert, SpanFinder, Tagger
-from tests.equalities.bert_weights import copy_weights
+from regard.pretrained.names import BERT_CLASSES, BERT_SPAN, to_theirs
+from regard.system.tensors import weights
 
 VOCAB, TAGS = 30, 5
 SIZES = {"d_model": 24, "n_heads": 3, "d_ff": 40, "n_layers": 2, "max_length": 16}
@@ -24,16 +26,22 @@ def configured(**more: object) -> BertConfig:
         intermediate_size=40,
         num_hidden_layers=2,
         max_position_embeddings=16,
-        initializer_range=0.3,
         **more,
     )
+
+
+def spread(model: nn.Module) -> nn.Module:
+    """Random weights, large enough that logits differ, biases among them."""
+    for weight in model.parameters():
+        nn.init.normal_(weight, std=0.3)
+    return model
 
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_tagger_is_bert_for_token_classification(fast: bool) -> None:
     theirs = BertForTokenClassification(configured(num_labels=TAGS))
-    ours = Tagger(Bert(VOCAB, pooler=False, fast=fast, **SIZES), TAGS)
-    copy_weights(theirs, ours)
+    ours = spread(Tagger(Bert(VOCAB, pooler=False, fast=fast, **SIZES), TAGS))
+    theirs.load_state_dict(to_theirs(weights(ours), BERT_CLASSES, sizes=(24,) * 3))
     with torch.no_grad():
         expected = theirs.eval()(
             input_ids=TOKENS, attention_mask=REAL.long(), token_type_ids=SEGMENTS
@@ -46,8 +54,8 @@ def test_a_tagger_is_bert_for_token_classification(fast: bool) -> None:
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_span_finder_is_bert_for_question_answering(fast: bool) -> None:
     theirs = BertForQuestionAnswering(configured())
-    ours = SpanFinder(Bert(VOCAB, pooler=False, fast=fast, **SIZES))
-    copy_weights(theirs, ours)
+    ours = spread(SpanFinder(Bert(VOCAB, pooler=False, fast=fast, **SIZES)))
+    theirs.load_state_dict(to_theirs(weights(ours), BERT_SPAN, sizes=(24,) * 3))
     with torch.no_grad():
         expected = theirs.eval()(
             input_ids=TOKENS, attention_mask=REAL.long(), token_type_ids=SEGMENTS

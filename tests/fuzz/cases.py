@@ -106,7 +106,7 @@ def data_files(random: random.Random, shop: Workshop, folder: Path) -> str | Non
         (folder / "data" / name / format).rename(folder / "moved")
         place.rmdir()
         (folder / "moved").rename(place)
-        columns = ("text", "label") if name == "classify" else ("source", "target")
+        columns = workshop.COLUMNS.get(name, ("source", "target"))
         named = format in ("csv", "jsonl", "parquet", "folder", "jsonl.gz")
         keys = dict(zip(columns, columns if named else ("a", "b"), strict=True))
         file = "pairs" if format in ("folder", "parallel") else f"pairs.{format}"

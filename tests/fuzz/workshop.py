@@ -43,6 +43,11 @@ TASKS: dict[str, dict] = {
         "model": {"kind": "gru"},
         "tokenizer": {"kind": "words"},
     },
+    "tag": {
+        "task": "tag",
+        "model": {"kind": "gru", "crf": True},
+        "tokenizer": {"kind": "words"},
+    },
     "lm": {
         "task": "lm",
         "model": {"kind": "rnn", "tie_embeddings": "none"},
@@ -61,6 +66,9 @@ TASKS: dict[str, dict] = {
 TEXT_READERS = [name for name, values in TASKS.items() if values["task"] == "lm"]
 """Those that read running text, and not rows."""
 ROW_READERS = [name for name in TASKS if name not in TEXT_READERS]
+
+COLUMNS = {"classify": ("text", "label"), "tag": ("words", "tags")}
+"""The columns of a task; those of the others are source and target."""
 
 FORMATS = ("tsv", "csv", "jsonl", "parquet", "folder", "parallel", "tsv.gz", "jsonl.gz")
 
@@ -98,7 +106,7 @@ def merged(*layers: dict) -> dict:
 def configuration(name: str, file: str = "pairs.tsv", **data: str) -> dict:
     """The configuration of a task, reading this file."""
     splits = dict.fromkeys(("train", "valid", "test"), "text.txt" if name in TEXT_READERS else file)
-    short = {} if name == "classify" else SHORT
+    short = {} if name in COLUMNS else SHORT
     return merged(COMMON, short, TASKS[name], {"data": splits | data})
 
 
@@ -106,12 +114,14 @@ def pairs(name: str) -> list[tuple[str, str]]:
     """Rows of a task: a text and its target, or its class."""
     if name == "classify":
         return [(source, "loud" if "dog" in source else "so so") for source in SOURCES]
+    if name == "tag":
+        return [(source, "B-X I-X" if "dog" in source else "O B-Y") for source in SOURCES]
     return [(source, " ".join(reversed(source.split()))) for source in SOURCES]
 
 
 def write_data(folder: Path, name: str, format: str) -> dict[str, str]:
     """Rows of a task in a format; the keys of `data` that name them."""
-    rows, columns = pairs(name), ("text", "label") if name == "classify" else ("source", "target")
+    rows, columns = pairs(name), COLUMNS.get(name, ("source", "target"))
     folder.mkdir(parents=True, exist_ok=True)
     if format == "parallel":
         for side, ending in enumerate(("a", "b")):

@@ -28,6 +28,7 @@ train: {{steps: 20, batch_size: 16, lr: 0.003, warmup: 0, schedule: constant, ev
 FILES = {  # 42 lines: the last batch of an epoch is smaller than the others
     "translate": ("pairs.tsv", "words", "{0} {1} {2}\t{2} {1} {0}\n"),
     "classify": ("labelled.tsv", "words", "{0} {1} {2}\t{2}\n"),
+    "tag": ("tagged.txt", "words", "{0} O\n{1} B-{0}\n{2} I-{0}\n\n"),
     "lm": ("text.txt", "chars", "{0} {1} {2}\n"),
 }
 # Without biases: that of the keys has no gradient but rounding, which Adam takes for one.
@@ -47,6 +48,7 @@ TASKS = {
     ],
     "translate, LSTM": ["train.freeze=source_embedding", "train.average=2"],
     "classify": ["train.optimizer=muon"],
+    "tag": ["train.optimizer=adamw", "model.crf=true", "train.metric=f1"],
     "lm, LSTM": ["train.clip=0.1", "data.max_length=6"],  # step 10 is in mid-text
     "lm, GPT": ["model.kind=gpt", *BLOCKS, "train.optimizer=muon"],
 }
