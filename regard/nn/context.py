@@ -30,6 +30,8 @@ class Context:
     """True at the slots that hold a token; a slot is a place in the caches."""
     tokens: Int[Tensor, "B S"]
     """What was read into each slot."""
+    padded: bool
+    """Whether some slot may hold no token: known here, so that no step has to look at them all."""
 
     @classmethod
     def of_prompt(
@@ -40,9 +42,10 @@ class Context:
     ) -> "Context":
         """After a prompt has been read into the caches; lengths None: no padding in it."""
         B, L = prompt.shape
+        padded = lengths is not None and bool((lengths < L).any())
         if lengths is None:
             lengths = torch.full((B,), L, device=prompt.device)
-        return cls(caches, lengths, padding_mask(lengths, L)[:, 0, 0], prompt)
+        return cls(caches, lengths, padding_mask(lengths, L)[:, 0, 0], prompt, padded)
 
     def positions(
         self, count: int = 1, lengths: Int[Tensor, "B"] | None = None
@@ -71,6 +74,7 @@ class Context:
             count,
             torch.cat([self.real, new], dim=1),
             torch.cat([self.tokens, tokens], dim=1),
+            self.padded or (lengths is not None and not bool(new.all())),
         )
 
     def back(self, counts: Int[Tensor, "B"]) -> "Context":
@@ -80,7 +84,8 @@ class Context:
         used = real.any(dim=0).nonzero()
         slots = int(used[-1]) + 1 if len(used) else 0
         caches = [cache.cut(slots) for cache in self.caches]
-        return Context(caches, lengths, real[:, :slots], self.tokens[:, :slots])
+        kept = real[:, :slots]
+        return Context(caches, lengths, kept, self.tokens[:, :slots], not bool(kept.all()))
 
     @property
     def slots(self) -> int:
@@ -92,11 +97,12 @@ class Context:
         return [tokens[real] for tokens, real in zip(self.tokens, self.real, strict=True)]
 
     @property
-    def mask(self) -> Bool[Tensor, "B 1 1 S"]:
-        """The key mask: True at real tokens."""
-        return self.real[:, None, None, :]
+    def mask(self) -> Bool[Tensor, "B 1 1 S"] | None:
+        """The key mask: True at real tokens; None where there is nothing else."""
+        return self.real[:, None, None, :] if self.padded else None
 
     def select(self, rows: Int[Tensor, "N"]) -> "Context":
         """These rows: some dropped, some repeated, in this order."""
         caches = [cache.select(rows) for cache in self.caches]
-        return Context(caches, self.lengths[rows], self.real[rows], self.tokens[rows])
+        real, tokens = self.real[rows], self.tokens[rows]
+        return Context(caches, self.lengths[rows], real, tokens, self.padded)

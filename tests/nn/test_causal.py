@@ -124,3 +124,25 @@ def test_a_state_that_was_cut_back_goes_on_as_if_it_had_never_been_further(name:
         state = state.back(back)
         rows = [row[: len(row) - min(2, len(row))] for row in rows]
         assert state.lengths.tolist() == [len(row) for row in rows]
+
+
+def test_a_mask_is_made_only_where_a_slot_holds_no_token() -> None:
+    prompt, tokens = torch.ones(2, 3, dtype=torch.long), torch.ones(2, 2, dtype=torch.long)
+    whole = Context.of_prompt([], prompt)
+    assert whole.mask is None
+    assert Context.of_prompt([], prompt, torch.tensor([3, 3])).mask is None
+    assert whole.grown(tokens).mask is None
+    assert whole.back(torch.tensor([1, 1])).mask is None
+    assert whole.select(torch.tensor([1, 0, 1])).mask is None
+    ragged = Context.of_prompt([], prompt, torch.tensor([3, 1]))
+    for padded in (
+        ragged,
+        ragged.grown(tokens),
+        ragged.select(torch.tensor([0, 1])),
+        whole.grown(tokens, torch.tensor([2, 1])),
+        whole.back(torch.tensor([0, 1])),
+    ):
+        assert padded.mask is not None
+        assert padded.mask.equal(padded.real[:, None, None])
+        assert not padded.mask.all()
+    assert ragged.back(torch.tensor([2, 0])).mask is None
