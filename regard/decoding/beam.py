@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.decoding.rules import Rules
 from regard.decoding.step import Step
-from regard.decoding.stepper import Stepper, log_probabilities
+from regard.decoding.stepper import Stepper, log_probabilities, repeated
 from regard.decoding.top import top
 
 Extensions = tuple[Float[Tensor, "N C"], Int[Tensor, "N C"], Int[Tensor, "N C"]]
@@ -63,12 +63,10 @@ def beam_search(
     """
     if n_best > beam:
         raise ValueError(f"n_best={n_best} is more than beam={beam}")
-    sources = torch.arange(len(first), device=first.device)  # R: the source of each row
-    tokens, extend = first, best_extensions if extend is None else extend
+    extend = best_extensions if extend is None else extend
+    tokens, state, sources = repeated(first, state, groups)  # R: the source of each row
     if groups > 1:
         beam = n_best = beam // groups
-        sources = sources.repeat_interleave(groups)
-        tokens, state = tokens[sources], state.select(sources)
     limits = [
         max_new_tokens if rules is None else rules.most_tokens(max_new_tokens, source)
         for source in sources.tolist()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.decoding.rules import Rules
 from regard.decoding.step import Step
-from regard.decoding.stepper import Stepper, exclude
+from regard.decoding.stepper import Stepper, exclude, repeated
 
 Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, "R"]], Int[Tensor, "R"]]
 """(logits, the number of each row) -> one token per row."""
@@ -40,16 +40,9 @@ def greedy(
     rules: what else may not be generated; log-probabilities are those of the model, without rules.
     choose: another way to take the next token, such as sampling. samples: rows per source.
     """
-    device = first.device
-    tokens, numbers = first, torch.arange(len(first), device=device)
-    sources = numbers
-    if samples > 1:
-        sources = numbers.repeat_interleave(samples)
-        tokens, state = tokens[sources], state.select(sources)
-        numbers = torch.arange(len(tokens), device=device)
-    nothing = numbers[:0]
-    origins = everyone = numbers
-    total = torch.zeros(len(tokens), device=device)
+    tokens, state, sources = repeated(first, state, samples)
+    origins = everyone = numbers = torch.arange(len(tokens), device=first.device)
+    nothing, total = numbers[:0], torch.zeros(len(tokens), device=first.device)
     generated = tokens[:, None][:, :0]  # R T, for the rules alone
     for length in range(1, max_new_tokens + 1):
         logits, state = stepper.step(tokens, state)
@@ -83,8 +76,5 @@ def greedy(
             generated = torch.cat([generated, tokens[:, None]], dim=1)[origins]
         if len(origins) < len(tokens):
             tokens, total, state = tokens[origins], total[origins], state.select(origins)
-            numbers, sources, everyone = (
-                numbers[origins],
-                sources[origins],
-                everyone[: len(origins)],
-            )
+            numbers, sources = numbers[origins], sources[origins]
+            everyone = everyone[: len(origins)]

@@ -63,6 +63,14 @@ class Reader(Stepper, Protocol):
         ...
 
 
+def repeated(
+    first: Int[Tensor, "B"], state: Any, times: int
+) -> tuple[Int[Tensor, "R"], Any, Int[Tensor, "R"]]:
+    """Each row so many times, side by side: its first token, its state, and which row it was."""
+    rows = torch.arange(len(first), device=first.device).repeat_interleave(times)
+    return (first[rows], state.select(rows), rows) if times > 1 else (first, state, rows)
+
+
 def exclude(logits: Float[Tensor, "B V"], never: Sequence[int]) -> Float[Tensor, "B V"]:
     """The logits in float32, −∞ for the tokens of `never`."""
     if never:
