@@ -21,11 +21,12 @@ from regard.models.text_embedder import POOLS, Encode, Pool, embed
 from regard.system.engine import Engine
 from regard.system.errors import UserError
 from regard.system.memory import naming_the_batch
-from regard.tasks.generating import listener
+from regard.system.threads import side_by_side
+from regard.tasks.generating import MAX_THREADS, listener
 from regard.tasks.request import Counts, Refusal, Request, read_lines
 from regard.tasks.task import Task
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 2048
 """The most tokens of a batch, padding counted; a single longer text is a batch by itself."""
 
 OnLong = Literal["error", "cut", "windows"]
@@ -119,28 +120,37 @@ class Embedder:
         return joined / total.clamp(min=1)[:, None]
 
     def _of_rows(self, rows: Sequence[Ids]) -> Float[Tensor, "P D"]:
-        """The vector of every row, not normalised; rows of like length are read together."""
+        """The vector of every row, not normalised; rows of like length are read together.
+
+        On a CPU each thread has a batch of its own, the longest first.
+        """
         vectors = torch.empty(len(rows), self.width)
-        done, listen = 0, listener.get()
-        for numbers in batches_by_length([len(row) for row in rows]):
-            batch = padded([rows[number] for number in numbers], self.tokenizer.special)
-            with (
-                torch.inference_mode(),
-                self.engine.autocast(),
-                naming_the_batch("a batch of texts", remedy="shorter texts (--on-long)"),
-            ):
-                tokens, lengths = batch.to(self.engine.device)
-                output = embed(self.encode, tokens, lengths, pool=self.pool, normalize=False)
-            vectors[numbers] = output.float().cpu()
-            done += len(numbers)
-            if listen is not None:
-                listen(done, len(rows))
+        listen = listener.get()
+        batches = batches_by_length([len(row) for row in rows])[::-1]
+        threads = MAX_THREADS if self.engine.device.type == "cpu" else 1
+        with side_by_side(min(threads, len(batches))) as mapped:
+            of_batches = mapped(lambda batch: self._of_batch([rows[n] for n in batch]), batches)
+            for numbers, output in zip(batches, of_batches, strict=True):
+                vectors[numbers] = output
+                if listen is not None:
+                    listen(len(numbers), len(rows))
         if not vectors.isfinite().all():
             raise UserError(
                 "The model gives vectors that are not finite: its weights are damaged. Put a good "
                 "copy of them back."
             )
         return vectors
+
+    def _of_batch(self, rows: Sequence[Ids]) -> Float[Tensor, "P D"]:
+        batch = padded(rows, self.tokenizer.special)
+        with (
+            torch.inference_mode(),
+            self.engine.autocast(cached=False),
+            naming_the_batch("a batch of texts", remedy="shorter texts (--on-long)"),
+        ):
+            tokens, lengths = batch.to(self.engine.device)
+            output = embed(self.encode, tokens, lengths, pool=self.pool, normalize=False)
+        return output.float().cpu()
 
 
 def why_too_long(ids: Ids, room: int | float) -> str | None:
