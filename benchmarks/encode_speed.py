@@ -11,6 +11,7 @@ is padding, which is all that leaving padding out altogether could save.
 """
 
 import argparse
+import importlib
 import importlib.util
 import random
 import sys
@@ -87,13 +88,25 @@ def transformers_encoder() -> Encode:
     return encode
 
 
+class Hidden(torch.nn.Module):
+    """A model of transformers that returns its last hidden states alone."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        output = self.model(input_ids=ids, attention_mask=mask, token_type_ids=types)
+        return output.last_hidden_state
+
+
 def onnx_encoder(threads: int) -> Encode:
     """The same model, exported by torch, in ONNX Runtime."""
-    import onnxruntime
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_folder())
-    model = AutoModel.from_pretrained(model_folder(), attn_implementation="eager").eval()
+    model = Hidden(AutoModel.from_pretrained(model_folder(), attn_implementation="eager")).eval()
+    onnxruntime = importlib.import_module("onnxruntime")
     names = ["input_ids", "attention_mask", "token_type_ids"]
     example = tokenizer(["two words", "one"], padding=True, return_tensors="pt")
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +116,7 @@ def onnx_encoder(threads: int) -> Encode:
             tuple(example[name] for name in names),
             str(path),
             input_names=names,
-            output_names=["hidden", "pooler"],
+            output_names=["hidden"],
             dynamic_axes={name: {0: "rows", 1: "tokens"} for name in [*names, "hidden"]},
             dynamo=False,
         )
@@ -132,9 +145,8 @@ def encoder(name: str, run: str, threads: int) -> Encode:
         of_batch = onnx_encoder(threads)
         return lambda lines: in_batches(of_batch, lines, by_length=True)
     if name == "sentence-transformers":
-        from sentence_transformers import SentenceTransformer
-
-        model: Any = SentenceTransformer(str(model_folder()), device="cpu")
+        peer = importlib.import_module("sentence_transformers")
+        model: Any = peer.SentenceTransformer(str(model_folder()), device="cpu")
         return lambda lines: np.asarray(model.encode(lines, normalize_embeddings=True))
     from regard.runs.run import load
 

@@ -10,6 +10,7 @@ a large array shows here, is the share of bandwidth. recall@10 is against numpy.
 """
 
 import argparse
+import importlib
 import importlib.util
 import sys
 import tempfile
@@ -61,7 +62,7 @@ def finder(name: str, folder: Path) -> Find:
 
         return by_numpy
     if name == "usearch":
-        import usearch.index as usearch
+        usearch = importlib.import_module("usearch.index")
 
         def by_usearch(queries: np.ndarray) -> np.ndarray:
             found: Any = usearch.search(floats, queries, TOP, metric="ip", exact=True)
