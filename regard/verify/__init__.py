@@ -10,6 +10,7 @@ from regard.runs.run import Run
 from regard.verify.against_torch import torch_checks
 from regard.verify.against_transformers import transformers_checks
 from regard.verify.bert import bert_checks
+from regard.verify.bert_heads import bert_head_checks
 from regard.verify.check import Check
 from regard.verify.decoder_only import decoder_only_checks
 from regard.verify.parts import parts_checks
@@ -26,7 +27,7 @@ RUN_TOLERANCE = 1e-4
 def checks(run: Run | None = None) -> list[Check]:
     """All equalities: on small random models and, if a run is given, on its model."""
     equalities = [*torch_checks(), *parts_checks(), *transformers_checks(), *decoder_only_checks()]
-    equalities += [*bert_checks(), *recurrent_checks()]
+    equalities += [*bert_checks(), *bert_head_checks(), *recurrent_checks()]
     for label, model in random_models().items():
         equalities += [*model_checks(model, label=label), *decoding_checks(model, label=label)]
     for label, sequence_model in random_sequence_models().items():

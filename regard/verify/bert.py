@@ -23,24 +23,30 @@ VOCAB, LONGEST = 20, 12
 SIZES: dict[str, Any] = {"d_model": 32, "n_layers": 2, "n_heads": 4, "d_ff": 48}
 
 
+def bert_config(**options: Any) -> Any:
+    """The configuration of their model."""
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=VOCAB,
+        hidden_size=SIZES["d_model"],
+        num_hidden_layers=SIZES["n_layers"],
+        num_attention_heads=SIZES["n_heads"],
+        intermediate_size=SIZES["d_ff"],
+        max_position_embeddings=LONGEST,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=0,
+        **options,
+    )
+
+
 def both(*, fast: bool) -> tuple[Bert, Any]:
     """Our model and theirs, with random weights of ours under their names."""
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
     ours = Bert(VOCAB, max_length=LONGEST, padding=0, dropout=0.0, fast=fast, **SIZES)
-    theirs: Any = BertModel(
-        BertConfig(
-            vocab_size=VOCAB,
-            hidden_size=SIZES["d_model"],
-            num_hidden_layers=SIZES["n_layers"],
-            num_attention_heads=SIZES["n_heads"],
-            intermediate_size=SIZES["d_ff"],
-            max_position_embeddings=LONGEST,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            pad_token_id=0,
-        )
-    )
+    theirs: Any = BertModel(bert_config())
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for weight in ours.parameters():  # including biases and norms, which are 0 or 1
