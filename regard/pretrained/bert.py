@@ -18,6 +18,7 @@ from regard.pretrained.architecture import (
 from regard.pretrained.names import BERT, BERT_CLASSES, BERT_SPAN, BERT_WORDS, Table
 from regard.pretrained.sentence_vectors import read_pooling
 from regard.system.errors import UserError
+from regard.tasks import TASKS
 
 TOKENS, WORD_BIAS = "body.embedding.tokens.weight", "masked_words.output.bias"
 POOLER, NEXT_SENTENCE = "pooler.dense.weight", "cls.seq_relationship.weight"
@@ -84,10 +85,11 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
     path = folder / "config.json"
     values: BertConfig = read_config(path, BertConfig)
     kind = (values.architectures or ["BertModel"])[0]
-    if kind not in HEADS:
+    known = [name for name, head in HEADS.items() if head.task in TASKS]
+    if kind not in known:
         raise UserError(
             f"{path}: a BERT of the architecture {kind!r} cannot be imported; it may be "
-            f"{', '.join(HEADS)}."
+            f"{', '.join(known)}."
         )
     head = HEADS[kind]
     positions = values.position_embedding_type or "absolute"
