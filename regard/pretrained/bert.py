@@ -36,17 +36,20 @@ class Head:
     """Whether it has classes with names."""
 
 
+SEQUENCE = "BertForSequenceClassification"
+"""A class for a text; with one output, a score of two."""
+
 HEADS = {
     "BertModel": Head("embed", BERT),
     "BertForPreTraining": Head("mlm", BERT_WORDS),
     "BertForMaskedLM": Head("mlm", BERT_WORDS),
-    "BertForSequenceClassification": Head("classify", BERT_CLASSES, labelled=True),
+    SEQUENCE: Head("classify", BERT_CLASSES, labelled=True),
     "BertForTokenClassification": Head("tag", BERT_CLASSES, labelled=True),
     "BertForQuestionAnswering": Head("span", BERT_SPAN),
 }
 """By the name of their architecture."""
 
-POOLED = ("BertForPreTraining", "BertForSequenceClassification")
+POOLED = ("BertForPreTraining", SEQUENCE)
 """Architectures that cannot do without the pooler; others may have one or not."""
 
 
@@ -119,17 +122,18 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         "segments": values.type_vocab_size,
         "pooler": pooler,
     }
-    is_mlm = head.task == "mlm"
+    is_mlm, is_score = head.task == "mlm", kind == SEQUENCE and len(values.labels) == 1
+    data = {"sentence_pairs": "nsp" if next_sentence else "none"} if is_mlm else {}
     return Architecture(
         keys | (read_pooling(folder) if head.task == "embed" else {}),
         values.max_position_embeddings,
         values.vocab_size,
         head.table,
         copies=TIED if is_mlm else frozenset(),
-        task=head.task,
-        data={"sentence_pairs": "nsp" if next_sentence else "none"} if is_mlm else {},
+        task="match" if is_score else head.task,
+        data={"score": "score"} if is_score else data,
         rows=(TOKENS, WORD_BIAS) if is_mlm else (TOKENS,),
-        files=_label_files(values, path) if head.labelled else {},
+        files=_label_files(values, path) if head.labelled and not is_score else {},
         framed=True,
     )
 

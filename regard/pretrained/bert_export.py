@@ -90,7 +90,7 @@ def _labels(task: Any, kind: str) -> dict[str, Any]:
         return {}
     labels = getattr(task, "labels", None)
     if labels is None:
-        return {"num_labels": 1, "problem_type": "regression"}
+        return {"id2label": {0: "score"}, "label2id": {"score": 0}, "problem_type": "regression"}
     names = dict(enumerate(labels.names))
     return {"id2label": names, "label2id": {name: number for number, name in names.items()}}
 
