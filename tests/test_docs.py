@@ -50,9 +50,9 @@ def shortened(line: str) -> str:
     if re.match(r"(torchrun .* -m )?regard train ", line) and "--keys" not in line:
         # What has learned nothing would write on and on, and a picture of it takes long to draw.
         settings = [*(TINY if "regard train sort" in line else TINY_ON_FILES)]
-        if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews")):
+        if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews", "bert")):
             settings += ["model.n_layers=1"]  # one row of heads to draw
-        readers = ("names", "answers", "conll2003", "squad")  # they tag words, or find answers
+        readers = ("names", "answers", "conll2003", "squad", "bert")  # they generate no text
         classifies = "parity" in line or line.endswith(" reviews")
         classifies = classifies or any(reader in line for reader in readers)
         settings += [] if classifies else ["decode.max_new_tokens=10"]
@@ -61,7 +61,7 @@ def shortened(line: str) -> str:
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
-        others = ("parity", "hamlet", "names", "answers")
+        others = ("parity", "hamlet", "names", "answers", "bert")
         generates = not any(recipe in line for recipe in others)
         return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
     if line.startswith("regard import smollm2 "):
@@ -98,6 +98,8 @@ def test_every_command_in_the_documents_runs(
         (corpus / f"{split}.{language}").write_text(lines)
     (corpus / "input.txt").write_text(PLAY)
     (corpus / "play.txt").write_text(TEXT)
+    for split in ("train", "valid", "test"):
+        (corpus / f"{split}.txt").write_text(ARTICLES)
     (corpus / "cmn.txt").write_text("".join(f"{n} dogs\t{n} 狗\tme\n" for n in range(200)))
     sentences = gzip.compress(b"A O\nman I-X\n\nTwo O\ndogs I-X\n\n")
     asked = {"question": "who ?", "answers": [{"text": "man", "answer_start": 2}]}
@@ -134,8 +136,9 @@ def test_every_command_in_the_documents_runs(
 
 
 PLAY = "HAMLET\nThe king: is the day so young?\n\n" * 40
+ARTICLES = "".join(f" = Dog {n} = \n A dog runs . It is {n} .\n" for n in range(20))
 REVIEWS = "category,text\n" + "".join(
-    f"fresh,a fine film {n}\nrotten,a bad film {n}\nplot,a man {n}\n" for n in range(60)
+    f"fresh,a fine film {n}\nrotten,a bad film {n}\nplot,a man {n}. He is old.\n" for n in range(60)
 )
 
 

@@ -55,7 +55,7 @@ def options(random: random.Random, shop: Workshop, folder: Path) -> str | None:
     random.shuffle(words) if random.random() < 0.1 else None
     if command in ("train", "verify"):
         words.append("--help")  # training and proving are not what is tried here
-    return fault_of(run(words, folder, stdin=damaged(prompts(), random)))
+    return fault_of(run(words, folder, stdin=damaged(prompts(name), random)))
 
 
 def keys(random: random.Random, shop: Workshop, folder: Path) -> str | None:
@@ -141,7 +141,7 @@ def run_files(random: random.Random, shop: Workshop, folder: Path) -> str | None
     if resuming:
         outcome = run(train(name, "--resume"), folder)
     else:
-        outcome = run(["predict", f"runs/{name}"], folder, stdin=prompts())
+        outcome = run(["predict", f"runs/{name}"], folder, stdin=prompts(name))
     fault = fault_of(outcome)
     if fault is not None or outcome.code != 0:
         return fault and f"{victim.relative_to(place)}: {fault}"

@@ -60,10 +60,16 @@ TASKS: dict[str, dict] = {
         "tokenizer": {"kind": "bytes", "vocab_size": 270},
         "data": {"max_length": 8, "documents": "paragraphs"},
     },
+    "mlm": {
+        "task": "mlm",
+        "model": {"kind": "bert", "n_heads": 2, "d_ff": 16},
+        "tokenizer": {"kind": "words"},
+        "data": {"max_length": 12},
+    },
 }
 """A configuration of every task, and of each kind of model that it trains otherwise."""
 
-TEXT_READERS = [name for name, values in TASKS.items() if values["task"] == "lm"]
+TEXT_READERS = [name for name, values in TASKS.items() if values["task"] in ("lm", "mlm")]
 """Those that read running text, and not rows."""
 ROW_READERS = [name for name in TASKS if name not in TEXT_READERS]
 
@@ -73,7 +79,7 @@ COLUMNS = {"classify": ("text", "label"), "tag": ("words", "tags")}
 FORMATS = ("tsv", "csv", "jsonl", "parquet", "folder", "parallel", "tsv.gz", "jsonl.gz")
 
 SOURCES = [f"{a} {b}" for a in ("red", "big", "old", "new") for b in ("dog", "cat", "hen", "ox")]
-LINES = "".join(f"{source} runs\n" for source in SOURCES)
+LINES = "".join(f"{source} runs. It is {source}.\n" for source in SOURCES)
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def merged(*layers: dict) -> dict:
 def configuration(name: str, file: str = "pairs.tsv", **data: str) -> dict:
     """The configuration of a task, reading this file."""
     splits = dict.fromkeys(("train", "valid", "test"), "text.txt" if name in TEXT_READERS else file)
-    short = {} if name in COLUMNS else SHORT
+    short = {} if name in COLUMNS or name == "mlm" else SHORT
     return merged(COMMON, short, TASKS[name], {"data": splits | data})
 
 
@@ -170,7 +176,7 @@ def build(folder: Path) -> Workshop:
         shutil.copytree(folder / "runs" / name, folder / "resumable" / name)
         _back_to_the_middle(folder / "resumable" / name)
         for command in ("predict", "evaluate"):
-            outcome = run([command, f"runs/{name}"], folder, stdin=prompts())
+            outcome = run([command, f"runs/{name}"], folder, stdin=prompts(name))
             assert outcome.code == 0, outcome.err
             (folder / f"{name}.{command}").write_bytes(outcome.out)
     return workshop
@@ -185,8 +191,10 @@ def train(name: str, *more: str) -> list[str]:
     return ["train", f"configs/{name}.yaml", "--data", f"data/{name}", *more]
 
 
-def prompts() -> bytes:
-    """Lines that every run can read."""
+def prompts(name: str) -> bytes:
+    """Lines that a run can read."""
+    if name == "mlm":
+        return b"red [MASK]\nold ox runs. It is [MASK] [MASK].\n"
     return b"red dog\nold ox\nnew cat\n"
 
 

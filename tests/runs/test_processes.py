@@ -30,6 +30,7 @@ FILES = {  # 42 lines: the last batch of an epoch is smaller than the others
     "classify": ("labelled.tsv", "words", "{0} {1} {2}\t{2}\n"),
     "tag": ("tagged.txt", "words", "{0} O\n{1} B-{0}\n{2} I-{0}\n\n"),
     "lm": ("text.txt", "chars", "{0} {1} {2}\n"),
+    "mlm": ("documents.txt", "words", "{0} {1} . {2} {1} {0} .\n"),
 }
 # Without biases: that of the keys has no gradient but rounding, which Adam takes for one.
 BLOCKS = ["model.n_heads=2", "model.bias=false"]
@@ -50,6 +51,7 @@ TASKS = {
     "classify": ["train.optimizer=muon"],
     "tag": ["train.optimizer=adamw", "model.crf=true", "train.metric=f1"],
     "lm, LSTM": ["train.clip=0.1", "data.max_length=6"],  # step 10 is in mid-text
+    "mlm": ["model.kind=bert", *BLOCKS, "train.optimizer=adamw", "data.mask_rate=0.3"],
     "lm, GPT": ["model.kind=gpt", *BLOCKS, "train.optimizer=muon"],
 }
 SHARDED = Engine(sharded=True)
