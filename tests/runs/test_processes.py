@@ -124,7 +124,8 @@ def test_two_processes_of_8_rows_train_as_one_of_16(trained, task: str, how: str
         for split in ("train", "valid"):
             assert line[split].keys() == same[split].keys()
             for name, value in line[split].items():
-                assert same[split][name] == pytest.approx(value, rel=1e-6), (split, name)
+                equal = pytest.approx(value, rel=1e-6, abs=1e-6 if name == "gap_closed" else 1e-12)
+                assert same[split][name] == equal, (split, name)
 
 
 def resumed(folder: Path, task: str, run: Path, *, on: int, engine: Engine | None = None) -> Path:
