@@ -11,7 +11,6 @@ from regard.runs.trainer import train
 RECIPES = [name for name in config.recipes() if config.load(name).task == "mlm"]
 QUICK = [
     "train.steps=2",
-    "train.epochs=null",
     "train.eval_every=2",
     "train.batch_size=2",
     "data.max_length=16",
