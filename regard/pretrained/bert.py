@@ -123,7 +123,11 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         "pooler": pooler,
     }
     is_mlm, is_score = head.task == "mlm", kind == SEQUENCE and len(values.labels) == 1
-    data = {"sentence_pairs": "nsp" if next_sentence else "none"} if is_mlm else {}
+    data = {"score": "score"} if is_score else {}
+    if is_mlm:
+        data = {"sentence_pairs": "nsp" if next_sentence else "none"}
+    elif head.task == "tag":
+        data = {"scheme": "iob2" if _is_iob2(values.labels) else "none"}
     return Architecture(
         keys | (read_pooling(folder) if head.task == "embed" else {}),
         values.max_position_embeddings,
@@ -131,11 +135,19 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         head.table,
         copies=TIED if is_mlm else frozenset(),
         task="match" if is_score else head.task,
-        data={"score": "score"} if is_score else data,
+        data=data,
         rows=(TOKENS, WORD_BIAS) if is_mlm else (TOKENS,),
         files=_label_files(values, path) if head.labelled and not is_score else {},
         framed=True,
     )
+
+
+def _is_iob2(labels: list[str]) -> bool:
+    """Whether each entity begins with a tag of its own: of other tags, any may follow any."""
+    begun = {label[2:] for label in labels if label.startswith("B-")}
+    inside = {label[2:] for label in labels if label.startswith("I-")}
+    others = [label for label in labels if label != "O" and label[:2] not in ("B-", "I-")]
+    return bool(begun) and inside <= begun and not others
 
 
 def _label_files(values: BertConfig, path: Path) -> dict[str, str]:

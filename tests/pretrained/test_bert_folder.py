@@ -164,6 +164,30 @@ def test_an_encoder_without_a_pooler_is_one_without_a_pooler(tmp_path: Path) -> 
     assert run.model.body.pooler is None
 
 
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "B-PER", "I-PER", "B-LOC"], "iob2"),
+        (["O", "I-PER", "B-PER", "I-LOC"], "none"),  # IOB1, where an entity may begin with I-
+        (["NOUN", "VERB"], "none"),
+        (["O", "B-X", "I-X", "E-X", "S-X"], "none"),
+    ],
+)
+def test_the_scheme_of_tags_follows_from_their_names(call, tmp_path, labels, scheme) -> None:
+    options = {"id2label": dict(enumerate(labels))}
+    folder, theirs = write_bert(tmp_path / "hf", "BertForTokenClassification", **options)
+    import_run(str(folder), tmp_path / "run")
+    run = regard.load(tmp_path / "run")
+    assert run.config.data.scheme == scheme
+    result = call("predict", "run", stdin="the cat runs\n")
+    assert result.code == 0, result.err
+    if scheme == "none":
+        tokenizer = transformers.BertTokenizer.from_pretrained(folder)
+        logits = theirs(**tokenizer("the cat sat", return_tensors="pt")).logits[0, 1:-1]
+        best = [labels[number] for number in logits.argmax(dim=-1).tolist()]
+        assert run.predict(["the cat sat"])[0].split() == best
+
+
 def test_rows_without_a_token_are_left_out_and_counted(call, tmp_path: Path) -> None:
     folder, _ = write_bert(tmp_path / "hf", "BertModel", vocab_size=40)
     result = call("import", folder, "--out", "run")
