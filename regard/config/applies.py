@@ -76,6 +76,12 @@ CLASSIFY = one_of("task", "classify")
 MATCH = one_of("task", "match")
 READS = one_of("task", "classify", "match")
 TAG = one_of("task", "tag")
+SPAN = one_of("task", "span")
+NO_ANSWER = Need(
+    lambda chosen: bool(chosen("data.no_answer")),
+    "data.no_answer=true",
+    lambda _: "data.no_answer=false",
+)
 LM = one_of("task", "lm")
 EMBED = one_of("task", "embed")
 POOLS = one_of("task", "classify", "match", "embed")
@@ -86,9 +92,6 @@ LABELLED = one_of("task", "classify", "match", "lm")
 GENERATES = one_of("task", "translate", "lm")
 PAIRS = one_of("task", "translate", "classify", "match")
 ENCODES = one_of("task", "translate", "classify", "match", "tag")
-NO_TASK = Need(
-    lambda chosen: False, "a task that is not there yet", lambda _: "any of this version"
-)
 TRANSFORMER = one_of("model.kind", "transformer")
 GPT = one_of("model.kind", "gpt")
 BERT = one_of("model.kind", "bert")
@@ -151,12 +154,16 @@ NEEDS: dict[str, tuple[Need, ...]] = {
             "data.context",
             "data.question",
             "data.answers",
+            "data.stride",
+            "data.max_answer_length",
+            "data.no_answer",
         ),
-        (NO_TASK,),
+        (SPAN,),
     ),
     "data.text_pair": (READS, FILES),
     "data.too_long": (READS, FILES),
     "data.score": (MATCH, FILES),
+    "data.null_threshold": (SPAN, NO_ANSWER),
     **dict.fromkeys(("data.words", "data.tags", "data.scheme", "data.unit"), (TAG,)),
     "data.epoch_size": (NEW_EXAMPLES,),
     "data.fresh": (NEW_EXAMPLES, PAIRS),

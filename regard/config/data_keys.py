@@ -70,6 +70,25 @@ class Data(Section):
     answers: str = Field(
         "", description="the column of its answers, which are parts of the context"
     )
+    stride: int = Field(
+        128,
+        ge=0,
+        le=100_000,
+        description="tokens that neighbouring windows of a long context have in common; a window "
+        "has max_length tokens, with its question",
+    )
+    max_answer_length: int = Field(
+        30, ge=1, le=10_000, description="the most tokens of an answer that is predicted"
+    )
+    no_answer: bool = Field(
+        False, description="a question may have no answer in its context, as in SQuAD 2.0"
+    )
+    null_threshold: float = Field(
+        0.0,
+        ge=-1e6,
+        le=1e6,
+        description="how much higher than that of the best answer the score of no_answer must be",
+    )
     max_length: int = Field(
         20,
         ge=1,

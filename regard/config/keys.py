@@ -36,6 +36,7 @@ KINDS = {
     "mlm": ("bert", "transformer"),
     "embed": ("bert", "transformer"),
     "tag": ("bert", "transformer", "rnn", "gru", "lstm"),
+    "span": ("bert", "transformer"),
 }
 """The kinds of model that can do each task."""
 
@@ -47,11 +48,12 @@ class Config(Section):
     """Everything that decides what a run does."""
 
     schema_version: int = Field(SCHEMA, ge=SCHEMA, le=SCHEMA, description="the layout of this file")
-    task: Literal["translate", "classify", "match", "lm", "mlm", "embed", "tag"] = Field(
+    task: Literal["translate", "classify", "match", "lm", "mlm", "embed", "tag", "span"] = Field(
         "translate",
         description="any sequence to sequence, a class for a text, a class or a score for two "
         "(match), the next token of a text, the masked words of a text (mlm), a vector for a "
-        "text (embed, which is imported and not trained), or a tag for every word",
+        "text (embed, which is imported and not trained), a tag for every word, or the part of a "
+        "text that answers a question (span)",
     )
     recipe: str = Field("", description="the recipe that this came from")
     about: About = About()
@@ -99,6 +101,11 @@ class Config(Section):
         unknown = {"classify": "cls", "embed": "attention"}.get(self.task)
         if self.model.pooling == unknown:
             raise ValueError(f"model.pooling={unknown} is not available for task={self.task}")
+        if self.task == "span" and self.data.stride >= self.data.max_length - 3:
+            raise ValueError(
+                f"data.stride={self.data.stride} leaves no room for new tokens in windows of "
+                f"data.max_length={self.data.max_length}: make it smaller, or max_length larger"
+            )
         kinds = ("chars", "bytes")
         if (
             self.task == "lm"
@@ -162,6 +169,11 @@ class Config(Section):
             raise ValueError(
                 f"train.shares={self.train.shares}: in lm, a recurrent model carries a state from "
                 f"batch to batch, so its rows cannot be split; leave it at 1"
+            )
+        if self.task == "span" and self.train.label_smoothing:
+            raise ValueError(
+                f"train.label_smoothing={self.train.label_smoothing} would put probability on "
+                f"tokens of the question, which are no answer: leave it at 0 for task=span"
             )
         if self.model.crf and self.train.label_smoothing:
             raise ValueError(

@@ -87,6 +87,7 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     "mlm": ("loss", "mlm_loss", "mlm_accuracy"),
     "embed": (),
     "tag": ("loss", "token_accuracy", "f1", "precision", "recall"),
+    "span": ("loss", "accuracy", "em", "f1"),
 }
 """What train.metric may be for each task; translate has those of its outputs as well."""
 

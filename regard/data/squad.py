@@ -19,6 +19,13 @@ from regard.system.errors import UserError
 
 def squad(path: Path, layout: Layout) -> Iterator[Record]:
     """A row per question; its number in the file stands for a line, beside its id."""
+    renamed = next((n for n, c in zip(layout.names, layout.columns, strict=True) if c), None)
+    if renamed is not None:
+        column = layout.columns[layout.names.index(renamed)]
+        raise UserError(
+            f"{path}: SQuAD's form has its own names, and data.{renamed}={column!r} is another: "
+            f"leave it out."
+        )
     number = 0
     for context, question in _questions(path, _read(path)):
         number += 1

@@ -8,7 +8,7 @@
 Ramshaw & Marcus 1995 (iob1), Tjong Kim Sang & Veenstra 1999 (iob2).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from regard.config.data_keys import Scheme
@@ -83,6 +83,13 @@ def iob2_tags(seen: Iterable[str]) -> list[str]:
     types = sorted({_split(tag).type for tag in set(seen) - {OUTSIDE}})
     suffixes = [f"-{type}" if type else "" for type in types]
     return [OUTSIDE, *(f"{letter}{suffix}" for suffix in suffixes for letter in "BI")]
+
+
+def are_iob2(tags: Collection[str]) -> bool:
+    """Whether all of these can be tags of iob2: an imported model may have others."""
+    marks = [_split(tag) for tag in tags if tag != OUTSIDE]
+    begun = {mark.type for mark in marks if mark.letter == "B"}
+    return all(mark.letter in ("B", "I") and mark.type in begun for mark in marks)
 
 
 def may_follow(tag: str, before: str | None) -> bool:

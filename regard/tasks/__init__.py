@@ -1,5 +1,6 @@
 """One file per task: it joins data, model, loss, metrics and predictions."""
 
+from regard.tasks.answering import Answering
 from regard.tasks.classify import Classification, Classify
 from regard.tasks.embed import Embed, Embedding
 from regard.tasks.evaluation import Evaluation
@@ -9,6 +10,7 @@ from regard.tasks.match import Match, MatchScore, Rating
 from regard.tasks.mlm import MaskedLanguageModelling
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Counts, Refusal, Request
+from regard.tasks.span import Span
 from regard.tasks.tag import Tag
 from regard.tasks.tagging import Tagging
 from regard.tasks.task import Task
@@ -21,6 +23,7 @@ TASKS: dict[str, type[Task]] = {
     "lm": LanguageModelling,
     "mlm": MaskedLanguageModelling,
     "match": Match,
+    "span": Span,
     "tag": Tag,
     "translate": Translate,
 }
@@ -29,6 +32,7 @@ TASKS: dict[str, type[Task]] = {
 __all__ = [
     "TASKS",
     "Answer",
+    "Answering",
     "Classification",
     "Classify",
     "Continuation",
@@ -45,6 +49,7 @@ __all__ = [
     "Rating",
     "Refusal",
     "Request",
+    "Span",
     "Tag",
     "Tagging",
     "Task",

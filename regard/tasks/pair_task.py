@@ -105,12 +105,12 @@ class PairTask(Task):
         """What token ids depend on beside data, tokenizer and length."""
         return ()
 
-    @abstractmethod
     def encode(self, rows: Sequence[Row]) -> tuple[list[Ids], list[Ids]]:
-        """Sources and targets as token ids."""
+        """Sources and targets as token ids, one of each per row."""
+        raise NotImplementedError
 
     def encoded(self, rows: Sequence[Row]) -> list[Encoded]:
-        """These rows with their token ids."""
+        """These rows with their token ids; a row may also become several examples."""
         return list(map(Encoded, rows, *self.encode(rows)))
 
     @property

@@ -15,7 +15,15 @@ from regard.data.lines import why_unreadable
 from regard.data.row_source import RowSource, listed_classes
 from regard.data.rows import Fault, Field, Row
 from regard.data.splits import Pair, Split
-from regard.data.tag_schemes import Entity, InvalidTagsError, entities, iob2, iob2_tags, may_follow
+from regard.data.tag_schemes import (
+    Entity,
+    InvalidTagsError,
+    are_iob2,
+    entities,
+    iob2,
+    iob2_tags,
+    may_follow,
+)
 from regard.data.tokenizer import Tokenizer
 from regard.data.word_pieces import WordPieces, word_pieces
 from regard.metrics.entities import EntityCounts
@@ -115,7 +123,7 @@ class Tag(PairTask):
     @property
     def marks_entities(self) -> bool:
         """Whether tags say where entities begin and end."""
-        return self.config.data.scheme != "none"
+        return self.config.data.scheme != "none" and are_iob2(self.labels.names)
 
     @cached_property
     def allowed(self) -> Transitions:
@@ -347,7 +355,10 @@ class Tag(PairTask):
         return [word for word in line.split(" ") if word]
 
     def _ids(self, lines: Sequence[str]) -> list[Ids]:
-        return [words.ids for words in self.pieces([self.words(line) for line in lines])]
+        """Their tokens; none, where a word cannot be read: JSON can spell half of a character."""
+        sentences = [self.words(line) for line in lines]
+        readable = [[] if any(map(why_unreadable, words)) else words for words in sentences]
+        return [words.ids for words in self.pieces(readable)]
 
     def refusal(self, line: str, ids: Ids) -> str | None:
         """Words that no training text had are read as <unk>, and counted."""
@@ -363,10 +374,11 @@ class Tag(PairTask):
         """Everything that the model computes while it reads a sentence."""
         words = self.words(text)
         fault = why_unreadable(text) or (None if words else "there are no words")
-        (pieces,) = self.pieces([words])
-        fault = fault or self.refusal(text, pieces.ids)
+        (ids,) = self._ids([text])
+        fault = fault or self.refusal(text, ids)
         if fault is not None:
             raise UserError(f"trace: {fault.rstrip('.')}.")
+        (pieces,) = self.pieces([words])
         trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(pieces.ids)
         batch = self._unlabelled([pieces]).to(engine.device)

@@ -303,6 +303,12 @@ Those that say where data comes from are not among them: a run may be evaluated 
 
 TASK_KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "tag": (("data", "scheme"), ("data", "unit")),
+    "span": (
+        ("data", "stride"),
+        ("data", "max_answer_length"),
+        ("data", "no_answer"),
+        ("data", "null_threshold"),
+    ),
 }
 """The same of one task alone."""
 

@@ -36,6 +36,7 @@ IDLE = {
     ("sort", "data.directory=here"): "not for the generator sort, which needs no directory",
     ("sort", "data.source=en"): "task=translate with files, and for the generator numbers",
     ("sort", "data.label=1"): "it is for task=classify, match or lm",
+    ("sort", "data.question=1"): "it is for task=span, not for task=translate",
     ("sort", "data.words=1"): "it is for task=tag, not for task=translate",
     ("multi30k", "data.epoch_size=9"): "it is for data.train=sort, copy",
     ("pronounce", "data.fresh=false"): "not for data.train=cmudict",

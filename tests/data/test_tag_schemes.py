@@ -10,6 +10,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from regard.data.tag_schemes import (
     Entity,
     InvalidTagsError,
+    are_iob2,
     entities,
     iob2,
     iob2_tags,
@@ -75,6 +76,13 @@ def test_a_sequence_of_iob2_is_valid_if_each_tag_may_follow(tags: list[str]) -> 
     else:
         with pytest.raises(InvalidTagsError, match="begins an entity; in iob2 that is B-"):
             entities(tags, "iob2")
+
+
+def test_tags_of_iob2_are_told_from_others() -> None:
+    assert are_iob2(["O", "B-X", "I-X", "B-Y"])
+    assert are_iob2(["B", "I"])
+    for others in (["LABEL_0", "LABEL_1"], ["O", "I-X"], ["NN", "B-X"]):
+        assert not are_iob2(others)
 
 
 def test_tags_of_letters_alone_are_of_one_type_as_in_word_segmentation() -> None:

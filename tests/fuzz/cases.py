@@ -108,7 +108,7 @@ def data_files(random: random.Random, shop: Workshop, folder: Path) -> str | Non
         (folder / "moved").rename(place)
         columns = workshop.COLUMNS.get(name, ("source", "target"))
         named = format in ("csv", "jsonl", "parquet", "folder", "jsonl.gz")
-        keys = dict(zip(columns, columns if named else ("a", "b"), strict=True))
+        keys = dict(zip(columns, columns if named else workshop.ENDINGS, strict=False))
         file = "pairs" if format in ("folder", "parallel") else f"pairs.{format}"
         values = workshop.configuration(
             name, file, **(keys if named or format == "parallel" else {})

@@ -43,6 +43,12 @@ TASKS: dict[str, dict] = {
         "model": {"kind": "gru"},
         "tokenizer": {"kind": "words"},
     },
+    "span": {
+        "task": "span",
+        "model": {"kind": "bert", "n_heads": 2, "d_ff": 16},
+        "tokenizer": {"kind": "words"},
+        "data": {"stride": 2},
+    },
     "tag": {
         "task": "tag",
         "model": {"kind": "gru", "crf": True},
@@ -73,8 +79,15 @@ TEXT_READERS = [name for name, values in TASKS.items() if values["task"] in ("lm
 """Those that read running text, and not rows."""
 ROW_READERS = [name for name in TASKS if name not in TEXT_READERS]
 
-COLUMNS = {"classify": ("text", "label"), "tag": ("words", "tags")}
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "classify": ("text", "label"),
+    "tag": ("words", "tags"),
+    "span": ("question", "context", "answers"),
+}
 """The columns of a task; those of the others are source and target."""
+
+ENDINGS = ("a", "b", "c")
+"""Those of the files of parallel text."""
 
 FORMATS = ("tsv", "csv", "jsonl", "parquet", "folder", "parallel", "tsv.gz", "jsonl.gz")
 
@@ -116,8 +129,10 @@ def configuration(name: str, file: str = "pairs.tsv", **data: str) -> dict:
     return merged(COMMON, short, TASKS[name], {"data": splits | data})
 
 
-def pairs(name: str) -> list[tuple[str, str]]:
+def pairs(name: str) -> list[tuple[str, ...]]:
     """Rows of a task: a text and its target, or its class."""
+    if name == "span":
+        return [("which", source, source.partition(" ")[0]) for source in SOURCES]
     if name == "classify":
         return [(source, "loud" if "dog" in source else "so so") for source in SOURCES]
     if name == "tag":
@@ -130,9 +145,10 @@ def write_data(folder: Path, name: str, format: str) -> dict[str, str]:
     rows, columns = pairs(name), COLUMNS.get(name, ("source", "target"))
     folder.mkdir(parents=True, exist_ok=True)
     if format == "parallel":
-        for side, ending in enumerate(("a", "b")):
+        endings = dict(zip(columns, ENDINGS, strict=False))
+        for side, ending in enumerate(endings.values()):
             (folder / f"pairs.{ending}").write_text("".join(f"{row[side]}\n" for row in rows))
-        return {"file": "pairs", columns[0]: "a", columns[1]: "b"}
+        return {"file": "pairs", **endings}
     path = folder / f"pairs.{format}"
     named = [dict(zip(columns, row, strict=True)) for row in rows]
     keys = {column: column for column in columns}
@@ -152,9 +168,9 @@ def write_data(folder: Path, name: str, format: str) -> dict[str, str]:
     if format.startswith("jsonl"):
         text = "".join(json.dumps(row) + "\n" for row in named)
     elif format == "csv":
-        text = ",".join(columns) + "\n" + "".join(f"{a},{b}\n" for a, b in rows)
+        text = ",".join(columns) + "\n" + "".join(",".join(row) + "\n" for row in rows)
     else:
-        text, keys = "".join(f"{a}\t{b}\n" for a, b in rows), {}
+        text, keys = "".join("\t".join(row) + "\n" for row in rows), {}
     raw = text.encode()
     path.write_bytes(gzip.compress(raw) if format.endswith(".gz") else raw)
     return {"file": path.name, **keys}
@@ -195,6 +211,8 @@ def prompts(name: str) -> bytes:
     """Lines that a run can read."""
     if name == "mlm":
         return b"red [MASK]\nold ox runs. It is [MASK] [MASK].\n"
+    if name == "span":
+        return b"which\tred dog\nwhich\told ox\n"
     return b"red dog\nold ox\nnew cat\n"
 
 

@@ -25,10 +25,12 @@ model: {{kind: lstm, d_model: 16, n_layers: 2, dropout: 0}}
 train: {{steps: 20, batch_size: 16, lr: 0.003, warmup: 0, schedule: constant, eval_every: 10,
   save_every: 10}}
 """
+ASKED = '{{"question": "{0}", "context": "{0} {1} {2}", "answers": "{2}"}}\n'
 FILES = {  # 42 lines: the last batch of an epoch is smaller than the others
     "translate": ("pairs.tsv", "words", "{0} {1} {2}\t{2} {1} {0}\n"),
     "classify": ("labelled.tsv", "words", "{0} {1} {2}\t{2}\n"),
     "tag": ("tagged.txt", "words", "{0} O\n{1} B-{0}\n{2} I-{0}\n\n"),
+    "span": ("asked.jsonl", "words", ASKED),
     "lm": ("text.txt", "chars", "{0} {1} {2}\n"),
     "mlm": ("documents.txt", "words", "{0} {1} . {2} {1} {0} .\n"),
 }
@@ -50,6 +52,13 @@ TASKS = {
     "translate, LSTM": ["train.freeze=source_embedding", "train.average=2"],
     "classify": ["train.optimizer=muon"],
     "tag": ["train.optimizer=adamw", "model.crf=true", "train.metric=f1"],
+    "span": [
+        "model.kind=bert",
+        "model.n_heads=2",
+        "model.bias=false",
+        "data.stride=2",
+        "train.freeze=output.bias",
+    ],
     "lm, LSTM": ["train.clip=0.1", "data.max_length=6"],  # step 10 is in mid-text
     "mlm": ["model.kind=bert", *BLOCKS, "train.optimizer=adamw", "data.mask_rate=0.3"],
     "lm, GPT": ["model.kind=gpt", *BLOCKS, "train.optimizer=muon"],

@@ -206,11 +206,11 @@ def test_lines_that_cannot_be_tagged_are_empty_or_refused(tmp_path: Path) -> Non
     model = ["model.kind=bert", "model.n_heads=2", "model.d_ff=16"]
     task = Tag.learn(settings(folder_with(tmp_path), *model))
     model = task.build_model().eval()
-    lines = ["", "Ann", "Ann " * 30, '["Ann", ""]', "Ann \udcff"]
+    lines = ["", "Ann", "Ann " * 30, '["Ann", ""]', "Ann \udcff", '["\\ud800"]']
     request = Request(lines, task.config.decode, on_bad_line="skip")
     answer = task.predict(model, request, engine=Engine())
-    assert [len(prediction.outputs) for prediction in answer.predictions] == [0, 1, 0, 0, 0]
-    assert [refusal.line for refusal in answer.refusals] == [3, 4, 5]
+    assert [len(prediction.outputs) for prediction in answer.predictions] == [0, 1, 0, 0, 0, 0]
+    assert [refusal.line for refusal in answer.refusals] == [3, 4, 5, 6]
     assert "and the model has only 24 positions" in answer.refusals[0].sentence
     with pytest.raises(UserError, match="a tagger has one output per line"):
         task.predict(
