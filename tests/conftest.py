@@ -44,6 +44,7 @@ SLOW = (
     "tests/nn/test_refusals.py",
     "tests/pretrained/",
     "tests/runs/",
+    "tests/search/",
     "tests/system/test_memory.py",
     "tests/system/test_ranks.py",
     "tests/system/test_waiting.py",
