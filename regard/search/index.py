@@ -66,6 +66,8 @@ class Manifest:
     lines: int
     empty: int
     """Lines of the corpus without a word, which are not in the index."""
+    long: int = 0
+    """Lines that are longer than the model reads at once, and were read in parts."""
     recall: float | None = None
     """Of int8: the share of the 10 nearest float32 vectors that it finds, on a sample."""
 
@@ -181,7 +183,8 @@ def open_index(
         tell(reason)
     made = _build(place, corpus, embedder, wanted)
     empty = f" ({made.empty:,} empty lines left out)" if made.empty else ""
-    tell(f"{place}: {made.lines:,} lines{empty}, {made.width} numbers each, {made.numbers}.")
+    long = f" ({made.long:,} read in parts: too long for the model)" if made.long else ""
+    tell(f"{place}: {made.lines:,} lines{empty}{long}, {made.width} numbers each, {made.numbers}.")
     return Index(place, made, embedder)
 
 
@@ -251,13 +254,13 @@ def _write_lines(folder: Path, corpus: Path, embedder: Embedder, wanted: Manifes
     vectors = NpyFile(folder / "vectors.npy", width=embedder.width)
     ends = NpyFile(folder / "ends.npy", width=0, dtype=np.int64)
     numbers = NpyFile(folder / "numbers.npy", width=0, dtype=np.int64)
-    lines, done, total = read_lines(corpus), 0, 0
+    lines, done, total, long = read_lines(corpus), 0, 0, 0
     try:
         with (folder / "lines.txt").open("wb") as file:
             while chunk := list(islice(lines, TOGETHER)):
                 texts = [text for _, text in chunk]
                 read = embedder.read(texts, name=str(corpus), first=done)
-                done += len(chunk)
+                done, long = done + len(chunk), long + read.long
                 kept = [number for number, ids in enumerate(read.ids) if ids]
                 found = embedder.vectors([read.ids[number] for number in kept])
                 vectors.append(texts, found)
@@ -274,7 +277,7 @@ def _write_lines(folder: Path, corpus: Path, embedder: Embedder, wanted: Manifes
         raise UserError(
             f"{corpus}: there is no line with a word in it: nothing can be found there."
         )
-    return replace(wanted, lines=vectors.rows, empty=done - vectors.rows)
+    return replace(wanted, lines=vectors.rows, empty=done - vectors.rows, long=long)
 
 
 def _round(folder: Path) -> float:

@@ -82,6 +82,17 @@ def test_queries_are_read_from_a_file(call, embedder, corpus: Path, tmp_path: Pa
     assert "4 lines (1 empty lines left out), 8 numbers each, float32" in found.err
 
 
+def test_a_long_line_is_read_in_parts_and_counted(embedder: Path, tmp_path: Path) -> None:
+    long, told = "the cat " * 20 + "lends money", list[str]()
+    (tmp_path / "lines.txt").write_text(f"day\n{long}\n")
+    run = regard.load(embedder)
+    index = open_index(run, tmp_path / "lines.txt", tell=told.append)
+    assert "2 lines (1 read in parts: too long for the model)" in told[0]
+    ((hit,),) = index.search([long], top=1)
+    assert (hit.line, hit.text) == (2, long)
+    assert hit.score == pytest.approx(1, abs=1e-5)
+
+
 def test_an_index_is_kept_and_made_anew_when_the_corpus_changes(
     embedder: Path, corpus: Path
 ) -> None:
