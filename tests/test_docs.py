@@ -53,10 +53,10 @@ def shortened(line: str) -> str:
         if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews", "bert")):
             settings += ["model.n_layers=1"]  # one row of heads to draw
         readers = ("names", "answers", "conll2003", "squad", "bert")  # they generate no text
-        classifies = "parity" in line or line.endswith(" reviews")
+        classifies = "parity" in line or re.search(r" train reviews( |$)", line)
         classifies = classifies or any(reader in line for reader in readers)
         settings += [] if classifies else ["decode.max_new_tokens=10"]
-        if "config.yaml --init" in line:  # the model of a run, as it is
+        if re.search(r"(config\.yaml --init| --init runs/minilm)", line):  # its model as it is
             settings = [setting for setting in settings if not setting.startswith("model.")]
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
@@ -64,6 +64,11 @@ def shortened(line: str) -> str:
         others = ("parity", "hamlet", "names", "answers", "bert")
         generates = not any(recipe in line for recipe in others)
         return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
+    if line.startswith("regard compare "):  # a plan, or two short trainings
+        if "--study" in line:
+            return f"{line} --plan --labels 6 --methods bag,fine-tuned"
+        few = " ".join(f"-s {setting}" for setting in TINY_ON_FILES if "dropout" not in setting)
+        return line.replace(" -s model.dropout=0.1,0.3", f" {few}")
     if line.startswith("regard import smollm2 "):
         return line.replace("smollm2", "stand-in.gguf", 1)
     if line.startswith("regard import minilm "):
@@ -116,7 +121,7 @@ def test_every_command_in_the_documents_runs(
         metadata = byte_pair_metadata("smollm") | {"tokenizer.chat_template": CHATML}
         write_gguf(tmp_path / "stand-in.gguf", model, metadata)
     if "regard import minilm" in document.read_text():
-        write_bert(tmp_path / "stand-in", "BertModel")
+        write_bert(tmp_path / "stand-in", "BertModel", max_position_embeddings=128)
     commands: list[tuple[str, str]] = []
     for language, text in blocks(document):
         if language == "python":
