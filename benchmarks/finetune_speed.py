@@ -10,7 +10,7 @@ Texts have 16 tokens on average and at most 64, a little more than those of SST-
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -80,17 +80,17 @@ def their_model() -> nn.Module:
 
     ours = config.Model(size=SIZE)
     torch.manual_seed(0)
-    return BertForSequenceClassification(
-        BertConfig(
-            vocab_size=VOCAB,
-            hidden_size=ours.d_model,
-            num_hidden_layers=ours.n_layers,
-            num_attention_heads=ours.n_heads,
-            intermediate_size=ours.d_ff,
-            attention_probs_dropout_prob=0.0,
-            num_labels=CLASSES,
-        )
+    shape: Any = BertConfig(
+        vocab_size=VOCAB,
+        hidden_size=ours.d_model,
+        num_hidden_layers=ours.n_layers,
+        num_attention_heads=ours.n_heads,
+        intermediate_size=ours.d_ff,
+        attention_probs_dropout_prob=0.0,
+        num_labels=CLASSES,
     )
+    model: nn.Module = BertForSequenceClassification(shape)
+    return model
 
 
 def transformers(batches: Iterator[TextBatch]) -> Work:
@@ -138,7 +138,7 @@ def regard(batches: Iterator[TextBatch], *, shares: int = 1) -> Work:
 
 
 def contestant(name: str) -> None:
-    makers = {
+    makers: dict[str, Callable[[], Work]] = {
         "transformers": lambda: transformers(random_batches()),
         "transformers, our batches": lambda: transformers(bucketed_batches()),
         "regard": lambda: regard(bucketed_batches()),
