@@ -43,6 +43,11 @@ TASKS: dict[str, dict] = {
         "model": {"kind": "gru"},
         "tokenizer": {"kind": "words"},
     },
+    "bert": {
+        "task": "classify",
+        "model": {"kind": "bert", "n_heads": 2, "d_ff": 16, "dropout": 0.1},
+        "tokenizer": {"kind": "words"},
+    },
     "span": {
         "task": "span",
         "model": {"kind": "bert", "n_heads": 2, "d_ff": 16},
@@ -81,6 +86,7 @@ ROW_READERS = [name for name in TASKS if name not in TEXT_READERS]
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "classify": ("text", "label"),
+    "bert": ("text", "label"),
     "tag": ("words", "tags"),
     "span": ("question", "context", "answers"),
 }
@@ -133,7 +139,7 @@ def pairs(name: str) -> list[tuple[str, ...]]:
     """Rows of a task: a text and its target, or its class."""
     if name == "span":
         return [("which", source, source.partition(" ")[0]) for source in SOURCES]
-    if name == "classify":
+    if COLUMNS.get(name) == ("text", "label"):
         return [(source, "loud" if "dog" in source else "so so") for source in SOURCES]
     if name == "tag":
         return [(source, "B-X I-X" if "dog" in source else "O B-Y") for source in SOURCES]
