@@ -18,7 +18,6 @@ from regard.pretrained.architecture import (
 from regard.pretrained.names import BERT, BERT_CLASSES, BERT_SPAN, BERT_WORDS, Table
 from regard.pretrained.sentence_vectors import read_pooling
 from regard.system.errors import UserError
-from regard.tasks import TASKS
 
 TOKENS, WORD_BIAS = "body.embedding.tokens.weight", "masked_words.output.bias"
 POOLER, NEXT_SENTENCE = "pooler.dense.weight", "cls.seq_relationship.weight"
@@ -49,6 +48,8 @@ HEADS = {
 }
 """By the name of their architecture."""
 
+STRIDE = 128
+"""Tokens that neighbouring windows of a long text share (Devlin et al. 2019, in their code)."""
 POOLED = ("BertForPreTraining", SEQUENCE)
 """Architectures that cannot do without the pooler; others may have one or not."""
 
@@ -88,11 +89,10 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
     path = folder / "config.json"
     values: BertConfig = read_config(path, BertConfig)
     kind = (values.architectures or ["BertModel"])[0]
-    known = [name for name, head in HEADS.items() if head.task in TASKS]
-    if kind not in known:
+    if kind not in HEADS:
         raise UserError(
             f"{path}: a BERT of the architecture {kind!r} cannot be imported; it may be "
-            f"{', '.join(known)}."
+            f"{', '.join(HEADS)}."
         )
     head = HEADS[kind]
     positions = values.position_embedding_type or "absolute"
@@ -128,6 +128,8 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         data = {"sentence_pairs": "nsp" if next_sentence else "none"}
     elif head.task == "tag":
         data = {"scheme": "iob2" if _is_iob2(values.labels) else "none"}
+    elif head.task == "span":
+        data = {"stride": min(STRIDE, values.max_position_embeddings // 4)}
     return Architecture(
         keys | (read_pooling(folder) if head.task == "embed" else {}),
         values.max_position_embeddings,

@@ -17,7 +17,6 @@ from regard.models import MaskedLogits
 from regard.models.span_finder import SpanLogits
 from regard.pretrained.bert import HEADS
 from regard.runs.importing import import_run
-from regard.tasks import TASKS
 from tests.command import refused
 from tests.pretrained.foreign import write_bert
 
@@ -28,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "BertForTokenClassification": {"id2label": {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}},
 }
 SCORE = "BertForSequenceClassification with one output"
-KINDS = [*(kind for kind, head in HEADS.items() if head.task in TASKS), SCORE]
+KINDS = [*HEADS, SCORE]
 
 
 @pytest.fixture(params=KINDS, scope="module")
