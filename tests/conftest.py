@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.system.waiting import adapt_waiting
+from tests.shapes import check_shapes_alone
 
 adapt_waiting()  # as the command does
+check_shapes_alone()
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
