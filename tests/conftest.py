@@ -19,8 +19,10 @@ from hypothesis import settings  # noqa: E402
 
 from tests.command import Result  # noqa: E402
 from tests.forks import Forks  # noqa: E402
+from tests.held_out import ALL, HELD_OUT, hold_out_few  # noqa: E402
 
 torch.set_num_threads(1)  # two test workers share two cores
+hold_out_few()
 settings.register_profile("regard", deadline=None, max_examples=15, derandomize=True)
 settings.load_profile("regard")
 
@@ -90,6 +92,13 @@ def _alike() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def all_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many held-out examples as there are, in this process."""
+    for split, count in ALL.items():
+        monkeypatch.setitem(HELD_OUT, split, count)
 
 
 def without_pictures(run: object) -> list[Path]:

@@ -213,7 +213,9 @@ def prepare() -> None:
     import regard.commands.app
     import regard.look
     import regard.runs.trainer
+    from tests.held_out import hold_out_few
 
+    hold_out_few()
     torch.set_num_threads(1)
     regard.look.draw = lambda run: []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import recipes
+from regard.data.generators import HELD_OUT
 from tests.command import refused
 
 
@@ -36,7 +37,7 @@ def test_train_evaluate_predict_verify(
     report = call("evaluate", "runs/reverse", *short, "--json").json
     assert report.keys() == {"task", "recipe", "split", "examples", "seconds", "metrics"}
     assert (report["task"], report["recipe"], report["split"]) == ("translate", "reverse", "test")
-    assert report["examples"] == 2000
+    assert report["examples"] == HELD_OUT["test"]
     assert report["metrics"].keys() == {"loss", "ppl", "token_accuracy", "exact_match"}
     assert "exact_match" in call("evaluate", "runs/reverse", *short, "--split", "valid").out
 

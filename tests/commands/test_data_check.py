@@ -54,7 +54,9 @@ def test_the_same_as_a_table_with_bars(call, folder: Path) -> None:
     assert "--on-bad-line skip" in out
 
 
-def test_generators_are_checked_and_running_text_is_refused(call, folder: Path) -> None:
+def test_generators_are_checked_and_running_text_is_refused(
+    call, folder: Path, all_held_out: None
+) -> None:
     assert "test (sort): 2,000 pairs kept" in call("data", "check", "sort").out
     (folder / "lm.yaml").write_text(CONFIG.replace("translate", "lm") + "model: {kind: gru}\n")
     refused(call("data", "check", "lm.yaml", "--data", "."), "data check is for data with one")

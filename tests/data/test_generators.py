@@ -17,7 +17,7 @@ EN_FR = Data(source="en", target="fr")
 
 @pytest.mark.parametrize("name", ["parity", "dates", "numbers"])
 @pytest.mark.parametrize("split", ["valid", "test"])
-def test_no_held_out_example_is_trained_on(name: str, split) -> None:
+def test_no_held_out_example_is_trained_on(name: str, split, all_held_out: None) -> None:
     generator, data = GENERATORS[name], EN_FR.model_copy(update={"epoch_size": 2_000})
     held_out = generator.held_out(data, split)
     trained = {

@@ -48,7 +48,7 @@ def test_an_old_run_predicts_what_it_did(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", OLD, ids=name)
-def test_an_old_run_measures_what_it_did(path: Path) -> None:
+def test_an_old_run_measures_what_it_did(path: Path, all_held_out: None) -> None:
     metrics, before = regard.load(path).evaluate("valid")["metrics"], expected(path)["metrics"]
     then = {name: metrics[name] for name in before}  # some metrics were added since
     assert then == pytest.approx(before, abs=ROUNDING)

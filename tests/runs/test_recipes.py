@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard import config, look
-from regard.data.generators import GENERATORS, Endless
+from regard.data.generators import GENERATORS, HELD_OUT, Endless
 from regard.runs.run import load
 from regard.runs.trainer import train
 from tests.command import refused
@@ -80,7 +80,7 @@ def test_parity_trains_every_cell_by_both_paths(tmp_path: Path, kind: str, cell:
     settings = [*QUICK, FEW_EXAMPLES, f"model.kind={kind}", f"model.cell={cell}"]
     settings += ["train.metric=accuracy"]
     made, _ = train(config.load("parity", settings), tmp_path / "run")
-    assert made.evaluate("test")["examples"] == 2000
+    assert made.evaluate("test")["examples"] == HELD_OUT["test"]
     assert made.predict(["3 1 2"])[0] in ("even", "odd")
 
 
@@ -90,7 +90,7 @@ def test_a_classifier_from_training_to_prediction(call) -> None:
     )
     assert result.code == 0, result.err
     report = call("evaluate", "run", "-s", "data.test=parity-long", "--json").json
-    assert (report["task"], report["examples"]) == ("classify", 2000)
+    assert (report["task"], report["examples"]) == ("classify", HELD_OUT["test"])
     assert report["metrics"].keys() == {"loss", "accuracy", "f1", "precision", "recall"}
     assert sorted(call("predict", "run", "--n-best", 2, stdin="3 1 2\n").out.split()) == [
         "even",
