@@ -227,15 +227,20 @@ def _joined(sentences: Sequence[Ids]) -> Ids:
 def _filled(
     rows: SentenceRows, number: int, room: int, random: np.random.Generator
 ) -> tuple[Ids, bool]:
-    """Sentences from a random one of a row on, till the next has no room; whether one had none."""
+    """Sentences from a random one of a row on, till the next has no room; whether one had none.
+
+    A first one that has no room itself is cut, which no row of one document is: not `filled`.
+    """
     place = rows.row(number)
     count = len(place.sentences)
     sentences = place.sentences[int(random.integers(1, count)) if count > 1 else 0 :]
     if not place.ends_document:
         sentences = sentences + rows.row(number + 1).sentences
-    text = list(sentences[0][:room])
-    for sentence in sentences[1:]:
+    if len(sentences[0]) > room:
+        return sentences[0][:room], False
+    text = Ids()
+    for sentence in sentences:
         if len(text) + len(sentence) > room:
             return text, True
-        text += sentence
-    return text, len(text) >= room
+        text = text + sentence
+    return text, len(text) == room

@@ -27,6 +27,8 @@ INK, SOFT, TRAIN, VALID = "#22223b", "#9a9aab", "#8ecae6", "#e76f51"
 MASKED = "#e4e4ea"
 WEIGHT = LinearSegmentedColormap.from_list("weight", ["white", "#c9b7e8", "#7b4fb5", "#2d1056"])
 STATE = LinearSegmentedColormap.from_list("state", ["#2a6f97", "white", "#c1440e"])
+SECOND = ("nsp_accuracy", "sop_accuracy")
+"""The metrics that are drawn beside another of the same panel, which has the plain label."""
 SIGNED = ("hidden", "cell_state", "cell", "new")
 """The records of a recurrent cell that may be negative."""
 LARGEST = 6000
@@ -82,8 +84,10 @@ def curves(metrics: list[dict[str, Any]]) -> Figure:
                 continue
             shown = [1 - value if metric.complement else value for value in values]
             colour = INK if metric.generated else TRAIN if part == "train" else VALID
-            label = f"{part}, {metric.title}" if metric.generated else part
-            axes.plot(steps, shown, color=colour, marker="o", markersize=3, label=label)
+            of_pairs = metric.name in SECOND
+            label = f"{part}, {metric.title}" if metric.generated or of_pairs else part
+            style = "--" if of_pairs else "-"
+            axes.plot(steps, shown, style, color=colour, marker="o", markersize=3, label=label)
             axes.legend(frameon=False)
     rate.plot(steps, [line["lr"] for line in metrics], color=INK, marker="o", markersize=3)
     for axes in (loss, accuracy, rate):
