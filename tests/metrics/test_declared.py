@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from regard.config import METRICS, OUTPUT_METRICS, TASK_METRICS, Train
-from regard.config.metrics import PAIR_METRICS, shown
+from regard.config.metrics import PAIR_METRICS, SCORE_METRICS, shown
 from regard.look.pictures import curves
 
 LOWER_IS_BETTER = {
@@ -31,9 +31,8 @@ def test_errors_and_losses_are_better_when_lower() -> None:
 
 def test_a_run_may_be_selected_by_what_some_task_measures() -> None:
     choices = set(get_args(Train.model_fields["metric"].annotation))
-    measured = {
-        name for names in (*TASK_METRICS.values(), *PAIR_METRICS.values()) for name in names
-    }
+    tables = (*TASK_METRICS.values(), *PAIR_METRICS.values(), SCORE_METRICS)
+    measured = {name for names in tables for name in names}
     assert choices == measured | {name for names in OUTPUT_METRICS.values() for name in names}
 
 
