@@ -30,8 +30,10 @@ from tests.conftest import TEXT, TINY, TINY_ON_FILES
 from tests.data.test_chat_template import CHATML
 from tests.forks import Forks
 from tests.pretrained.foreign import byte_pair_metadata, foreign_model, write_bert, write_gguf
+from tests.runs.test_classify_recipes import write_all
 
 ROOT = Path(__file__).parent.parent
+FILES = re.DOTALL | re.MULTILINE
 DOCUMENTS = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
 CHINESE = [document for document in DOCUMENTS if document.name.endswith(".zh-CN.md")]
 """They show the same commands as the English ones, which is tested; so theirs are not run twice."""
@@ -45,6 +47,10 @@ def blocks(document: Path) -> list[tuple[str, str]]:
     return [(language, text) for language, text in matches if language in ("bash", "python")]
 
 
+CLASSIFIERS = ("parity", "reviews", "sst2", "waimai", "imdb", "ag-news", "pairs.yaml")
+"""What trains a model that generates nothing."""
+
+
 def shortened(line: str) -> str:
     """The command as the test runs it."""
     if re.match(r"(torchrun .* -m )?regard train ", line) and "--keys" not in line:
@@ -53,7 +59,7 @@ def shortened(line: str) -> str:
         if any(recipe in line for recipe in ("hamlet", "shakespeare", "reviews", "bert")):
             settings += ["model.n_layers=1"]  # one row of heads to draw
         readers = ("names", "answers", "conll2003", "squad", "bert")  # they generate no text
-        classifies = "parity" in line or re.search(r" train reviews( |$)", line)
+        classifies = any(f" {name} " in f"{line} " for name in CLASSIFIERS)
         classifies = classifies or any(reader in line for reader in readers)
         settings += [] if classifies else ["decode.max_new_tokens=10"]
         if re.search(r"(config\.yaml --init| --init runs/minilm)", line):  # its model as it is
@@ -61,7 +67,7 @@ def shortened(line: str) -> str:
         return " ".join([line, *(f"-s {setting}" for setting in settings)])
     if line.startswith("regard evaluate ") and "-s " not in line:
         # Valid is smaller than the test set, and three tokens are enough to be scored.
-        others = ("parity", "hamlet", "names", "answers", "bert")
+        others = ("parity", "hamlet", "names", "answers", "bert", "runs/sst2", "runs/rated")
         generates = not any(recipe in line for recipe in others)
         return f"{line} --split valid" + (" --max-new-tokens 3" if generates else "")
     if line.startswith("regard compare "):  # a plan, or two short trainings
@@ -113,6 +119,10 @@ def test_every_command_in_the_documents_runs(
     for name, content in (("train", questions), ("valid", questions)):
         (corpus / f"{name}.json.gz").write_bytes(content)
         (corpus / f"eng.{name.replace('valid', 'testa')}.gz").write_bytes(sentences)
+    if "regard train imdb" in document.read_text():
+        write_labelled(corpus)
+    for file, content in re.findall(r"^```yaml\n# (\S+)\n(.*?)^```", document.read_text(), FILES):
+        (tmp_path / file).write_text(content)
     if "regard import smollm2" in document.read_text():
         context = {
             "max_position_embeddings": 600
@@ -138,6 +148,15 @@ def test_every_command_in_the_documents_runs(
                 commands.append(("bash", shortened(command)))
     if commands:
         _run(commands, tmp_path, forks)
+
+
+def write_labelled(folder: Path) -> None:
+    """A little of each corpus with classes, and pairs of texts with a class and with a score."""
+    write_all(folder)
+    pairs = [("a dog runs", "a cat sleeps", n) for n in range(60)]
+    for name, of in (("pairs", lambda n: ("entails", "no")[n % 2]), ("rated", lambda n: n % 5)):
+        lines = "".join(f"{a} {n}\t{b}\t{of(n)}\n" for a, b, n in pairs)
+        (folder / f"{name}.tsv").write_text(lines)
 
 
 PLAY = "HAMLET\nThe king: is the day so young?\n\n" * 40

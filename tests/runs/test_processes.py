@@ -31,6 +31,7 @@ FILES = {  # 42 lines: the last batch of an epoch is smaller than the others
     "classify": ("labelled.tsv", "words", "{0} {1} {2}\t{2}\n"),
     "tag": ("tagged.txt", "words", "{0} O\n{1} B-{0}\n{2} I-{0}\n\n"),
     "span": ("asked.jsonl", "words", ASKED),
+    "match": ("rated.tsv", "words", "{0} {1}\t{2} {0}\t{3}\n"),
     "lm": ("text.txt", "chars", "{0} {1} {2}\n"),
     "mlm": ("documents.txt", "words", "{0} {1} . {2} {1} {0} .\n"),
 }
@@ -59,6 +60,15 @@ TASKS = {
         "data.stride=2",
         "train.freeze=output.bias",
     ],
+    "match, BERT": [
+        "model.kind=bert",
+        "model.n_layers=1",
+        *BLOCKS,
+        "data.text=1",
+        "data.text_pair=2",
+        "data.score=3",
+        "train.metric=pearson",
+    ],
     "lm, LSTM": ["train.clip=0.1", "data.max_length=6"],  # step 10 is in mid-text
     "mlm": ["model.kind=bert", *BLOCKS, "train.optimizer=adamw", "data.mask_rate=0.3"],
     "lm, GPT": ["model.kind=gpt", *BLOCKS, "train.optimizer=muon"],
@@ -74,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("processes")
     for task, (name, tokens, line) in FILES.items():
         (path / f"{task}.yaml").write_text(YAML.format(task=task, file=name, tokens=tokens))
-        words = [("abc"[n % 3], "defg"[n % 4], "hi"[n % 2]) for n in range(42)]
+        words = [("abc"[n % 3], "defg"[n % 4], "hi"[n % 2], n % 5) for n in range(42)]
         (path / name).write_text("".join(line.format(*each) for each in words))
     return path
 

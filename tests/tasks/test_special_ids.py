@@ -21,6 +21,9 @@ TASKS = {
     "transformer": ("sort", ["model.kind=transformer", "model.tie_embeddings=all"]),
     "gru": ("sort", ["model.kind=gru", "model.tie_embeddings=none"]),
     "classify": ("parity", ["model.kind=lstm", "train.metric=accuracy", "data.curriculum=0"]),
+    "classify, Transformer": ("parity", ["model.kind=transformer", "data.curriculum=0"]),
+    "classify, CNN": ("parity", ["model.kind=cnn", "model.filters=4", "data.curriculum=0"]),
+    "classify, bag": ("parity", ["model.kind=bag", "data.curriculum=0"]),
     "lm": ("sort", ["task=lm", "model.kind=rnn", "train.metric=loss"]),
 }
 
@@ -37,11 +40,12 @@ def turned(tokenizer: Tokenizer) -> Tokenizer:
 def both(name: str) -> tuple[Task, Task]:
     """A task, and the same with its ids turned round."""
     recipe, settings = TASKS[name]
-    plain = {"classify": Classify, "lm": LanguageModelling}.get(name, Translate).learn(
+    kind = name.partition(",")[0]
+    plain = {"classify": Classify, "lm": LanguageModelling}.get(kind, Translate).learn(
         config.load(recipe, [*SMALL, *QUIET, *settings])
     )
     changed = turned(plain.tokenizer)
-    others = {"classify": lambda: (plain.labels,), "lm": tuple}.get(name, lambda: (changed,))()
+    others = {"classify": lambda: (plain.labels,), "lm": tuple}.get(kind, lambda: (changed,))()
     return plain, type(plain)(plain.config, changed, *others)
 
 
