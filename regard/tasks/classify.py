@@ -50,7 +50,7 @@ class Classification(Prediction):
 class Classify(ReadingTask):
     """Labelled texts, or pairs of texts; cross-entropy on the class; accuracy."""
 
-    FILES = ("tokenizer.json", "labels.json")
+    FILES: tuple[str, ...] = ("tokenizer.json", "labels.json")
     ACCURACY = "accuracy"
     FIELDS: tuple[Field, ...] = (Field("text"), Field("text_pair"), Field("label", "label"))
 
@@ -92,7 +92,7 @@ class Classify(ReadingTask):
 
     @property
     def files(self) -> dict[str, str]:
-        return dict(zip(self.FILES, (self.tokenizer.json, self.labels.json), strict=True))
+        return dict(zip(self.FILES, (self.tokenizer.json, self.labels.json), strict=False))
 
     def new_model(self) -> TextClassifier | RecurrentClassifier:
         return classifier(

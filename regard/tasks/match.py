@@ -1,5 +1,7 @@
 """match: what two texts have to do with each other, as a class or as a score."""
 
+import json
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,9 +25,11 @@ from regard.models.build import classifier
 from regard.nn import Trace
 from regard.system.engine import Engine
 from regard.system.errors import UserError
+from regard.system.json_files import JsonError, parse_json
 from regard.system.ranks import World
 from regard.tasks.classify import Classify
 from regard.tasks.evaluation import Evaluation
+from regard.tasks.pair_task import Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.reading_task import ReadingTask
 from regard.tasks.request import Answer, Request
@@ -33,6 +37,8 @@ from regard.training.gradients import Carried
 from regard.training.loss import Sums
 
 TEXTS = (Field("text"), Field("text_pair"))
+MEAN = "mean"
+"""The key in scores.json."""
 
 
 @dataclass(frozen=True)
@@ -49,30 +55,41 @@ class MatchScore(ReadingTask):
     """Two texts and how alike they are; the squared error; Pearson and Spearman correlation."""
 
     FIELDS = (*TEXTS, Field("score", "number"))
-    middle = 0.0
-    """What a new model gives for every two texts: the mean score of the training data."""
+    FILES = ("tokenizer.json", "scores.json")
+
+    def __init__(
+        self,
+        config: Config,
+        tokenizer: Tokenizer,
+        mean: float,
+        *,
+        sources: Sources | None = None,
+    ) -> None:
+        """mean: that of the training scores, which a new model begins with."""
+        super().__init__(config, tokenizer, sources=sources)
+        self.mean = mean
 
     @classmethod
     def learn(cls, config: Config) -> "MatchScore":
         sources = cls.sources_of(config)
         train = sources["train"]
-        task = cls(config, cls.learned_tokenizer(config, train), sources=sources)
+        tokenizer = cls.learned_tokenizer(config, train)
         scores = [row["score"] for row in train.rows()]
-        task.middle = sum(scores) / max(1, len(scores))
-        return task
+        return cls(config, tokenizer, sum(scores) / max(1, len(scores)), sources=sources)
 
     @classmethod
     def open(cls, config: Config, files: dict[str, str]) -> "MatchScore":
-        return cls(config, Tokenizer.read(files, cls.FILES[0]))
+        return cls(config, Tokenizer.read(files, cls.FILES[0]), _mean_in(files, cls.FILES[1]))
 
     @property
     def files(self) -> dict[str, str]:
-        return {self.FILES[0]: self.tokenizer.json}
+        texts = (self.tokenizer.json, json.dumps({MEAN: self.mean}))
+        return dict(zip(self.FILES, texts, strict=True))
 
     def new_model(self) -> TextClassifier | RecurrentClassifier:
         vocab, padding = len(self.tokenizer), self.tokenizer.padding
         model = classifier(self.config, vocab=vocab, classes=1, padding=padding)
-        nn.init.constant_(model.output.bias, self.middle)
+        nn.init.constant_(model.output.bias, self.mean)
         return model
 
     @property
@@ -144,9 +161,23 @@ class MatchScore(ReadingTask):
         return trace
 
 
+def _mean_in(files: dict[str, str], name: str) -> float:
+    """The mean score in one of a run's files, given by their texts."""
+    if name not in files:
+        raise ValueError(f"{name} is missing: it holds the mean of the training scores")
+    try:
+        stored: dict[str, float] = parse_json(files[name], dict[str, float], where=name)
+    except JsonError as error:
+        raise ValueError(f"{name} does not hold the mean of scores: {error.reason}") from None
+    if stored.keys() != {MEAN} or not math.isfinite(stored[MEAN]):
+        raise ValueError(f"{name} does not hold the mean of scores")
+    return stored[MEAN]
+
+
 class Match(Classify):
     """Two texts: a class (entailment, paraphrase) or, if data.score is set, a score (STS)."""
 
+    FILES = (*Classify.FILES, MatchScore.FILES[1])
     FIELDS = (*TEXTS, Field("label", "label"), Field("score", "number"))
 
     @classmethod

@@ -60,15 +60,8 @@ TASKS = {
         "data.stride=2",
         "train.freeze=output.bias",
     ],
-    "match, BERT": [
-        "model.kind=bert",
-        "model.n_layers=1",
-        *BLOCKS,
-        "data.text=1",
-        "data.text_pair=2",
-        "data.score=3",
-        "train.metric=pearson",
-    ],
+    "classify, Transformer": ["model.kind=transformer", "model.n_layers=1", *BLOCKS],
+    "match": ["data.text=1", "data.text_pair=2", "data.score=3"],
     "lm, LSTM": ["train.clip=0.1", "data.max_length=6"],  # step 10 is in mid-text
     "mlm": ["model.kind=bert", *BLOCKS, "train.optimizer=adamw", "data.mask_rate=0.3"],
     "lm, GPT": ["model.kind=gpt", *BLOCKS, "train.optimizer=muon"],

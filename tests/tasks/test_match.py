@@ -72,11 +72,20 @@ def test_it_learns_a_score_of_two_texts(tmp_path: Path, kind: str) -> None:
     assert heavy.text == f"{heavy.scores[0]:.4f}"
     singles = [opened.predictions([line])[0].scores[0] for line in lines]
     assert [each.scores[0] for each in (heavy, light)] == pytest.approx(singles, abs=1e-4)
-    assert opened.task.files.keys() == {"tokenizer.json"}
+    assert opened.task.files.keys() == {"tokenizer.json", "scores.json"}
     assert opened.metrics()[-1]["train"].keys() == {"loss"}
     assert len(look.draw(opened)) >= 1
     with pytest.raises(UserError, match="n_best=2: there is one score for two texts"):
         opened.predictions(lines, decoding={"n_best": 2})
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1]", '{"mean": NaN}', '{"middle": 1}'])
+def test_a_broken_file_of_the_mean_score_is_refused(tmp_path: Path, text: str | None) -> None:
+    train(settings(rated(tmp_path), *SCORES, "train.steps=1"), tmp_path / "run")
+    file = tmp_path / "run" / "scores.json"
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(UserError, match=r"scores.json (is missing|does not hold the mean)"):
+        run.load(tmp_path / "run")
 
 
 def test_a_class_and_a_score_are_not_learned_together(tmp_path: Path) -> None:
