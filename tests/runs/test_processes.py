@@ -60,7 +60,13 @@ TASKS = {
         "data.stride=2",
         "train.freeze=output.bias",
     ],
-    "classify, Transformer": ["model.kind=transformer", "model.n_layers=1", *BLOCKS],
+    "classify, Transformer": [
+        "model.kind=transformer",
+        "model.n_layers=1",
+        "model.pooling=mean",
+        *BLOCKS,
+        "train.lr=0.001",
+    ],
     "match": ["data.text=1", "data.text_pair=2", "data.score=3"],
     "lm, LSTM": ["train.clip=0.1", "data.max_length=6"],  # step 10 is in mid-text
     "mlm": ["model.kind=bert", *BLOCKS, "train.optimizer=adamw", "data.mask_rate=0.3"],
