@@ -65,7 +65,8 @@ class Int8Linear(nn.Module):
         super().__init__()
         # torch 2.13 returns wrong products for a single input: add a second one, which is 0.
         self._extra = 1 if rounded.size(1) == 1 else 0
-        self._weight = F.pad(rounded, (0, self._extra)).T.contiguous()  # I O
+        # O I, and transposed as a view: a third of the time of a matrix that is stored as I O.
+        self._weight = F.pad(rounded, (0, self._extra)).contiguous()
         self._scales = scales[:, 0]
         self._bias = None if bias is None else bias.detach()
 
@@ -79,7 +80,7 @@ class Int8Linear(nn.Module):
         self, x: Float[Tensor, "*B I"], *, trace: Trace | None = None
     ) -> Float[Tensor, "*B O"]:
         inputs, scales = round_rows(F.pad(x.float().reshape(-1, x.size(-1)), (0, self._extra)))
-        output = (torch._int_mm(inputs, self._weight) * scales).mul_(self._scales)
+        output = (torch._int_mm(inputs, self._weight.T) * scales).mul_(self._scales)
         if self._bias is not None:
             output += self._bias
         output = output.view(*x.shape[:-1], -1)
