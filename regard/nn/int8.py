@@ -22,7 +22,7 @@ def largest_weight() -> int:
     Processors with VNNI instructions sum in 32 bits.
     """
     full = torch.full((16, 64), LARGEST, dtype=torch.int8)
-    exact = (torch._int_mm(full, full.T.contiguous()) == 64 * LARGEST**2).all()
+    exact = (torch._int_mm(full, full.T) == 64 * LARGEST**2).all()
     return LARGEST if exact else 64
 
 
