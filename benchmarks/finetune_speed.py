@@ -80,7 +80,8 @@ def their_model() -> nn.Module:
 
     ours = config.Model(size=SIZE)
     torch.manual_seed(0)
-    shape: Any = BertConfig(
+    make_config: Any = BertConfig
+    shape = make_config(
         vocab_size=VOCAB,
         hidden_size=ours.d_model,
         num_hidden_layers=ours.n_layers,

@@ -25,6 +25,8 @@ METRIC = "accuracy"
 BATCH = 32
 LEAST_UPDATES = 150
 """With few labels: an epoch would be a single update (Mosbach et al. 2021, §6, train longer)."""
+TIMES_FROM_SCRATCH = 4
+"""New weights have further to go, and small models are fast."""
 SEVERAL_SEEDS_BELOW = 1_000
 """With fewer labels than this, which ones they are decides much: several seeds are needed."""
 PROBED, PROBES = 256, 6
@@ -195,8 +197,9 @@ class Study:
         return self.seeds if size is not None and size < SEVERAL_SEEDS_BELOW else 1
 
     def _planned(self, method: str, size: int | None, seed: int) -> Planned:
-        labels = self.data.labels if size is None else size
-        updates = max(LEAST_UPDATES, math.ceil(METHODS[method].epochs * labels / BATCH))
+        labels, chosen = self.data.labels if size is None else size, METHODS[method]
+        least = LEAST_UPDATES * (1 if chosen.pretrained else TIMES_FROM_SCRATCH)
+        updates = max(least, math.ceil(chosen.epochs * labels / BATCH))
         shown = "all" if size is None else str(size)
         settings = [*self.data.settings(size, seed), f"seed={seed}"]
         config = self._configured(method, settings, updates=updates, batch=min(BATCH, labels))

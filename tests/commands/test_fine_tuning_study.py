@@ -73,7 +73,7 @@ def test_every_method_has_settings_that_its_model_takes(
         str(recipe), tmp_path / "out", init=str(run), methods=[method], sizes=[4], seeds=1
     )
     (planned,) = study.planned
-    assert planned.updates == 2
+    assert planned.updates == (2 if fine_tuning.METHODS[method].pretrained else 8)
     assert planned.cell.config.training.batch_size == 4
     assert list(study.minutes(lambda line: None)) == [f"{method}-4-seed1"]
 
