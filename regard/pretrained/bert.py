@@ -123,7 +123,7 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         "pooler": pooler,
     }
     is_mlm, is_score = head.task == "mlm", kind == SEQUENCE and len(values.labels) == 1
-    data = {"score": "score"} if is_score else {}
+    data: dict[str, Any] = {"score": "score"} if is_score else {}
     if is_mlm:
         data = {"sentence_pairs": "nsp" if next_sentence else "none"}
     elif head.task == "tag":
