@@ -86,10 +86,10 @@ def iob2_tags(seen: Iterable[str]) -> list[str]:
 
 
 def are_iob2(tags: Collection[str]) -> bool:
-    """Whether all of these can be tags of iob2: an imported model may have others."""
+    """Whether each entity begins with a tag of its own: an imported model may have others."""
     marks = [_split(tag) for tag in tags if tag != OUTSIDE]
     begun = {mark.type for mark in marks if mark.letter == "B"}
-    return all(mark.letter in ("B", "I") and mark.type in begun for mark in marks)
+    return bool(begun) and all(mark.letter in ("B", "I") and mark.type in begun for mark in marks)
 
 
 def may_follow(tag: str, before: str | None) -> bool:

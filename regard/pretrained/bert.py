@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from regard.data.tag_schemes import are_iob2
 from regard.pretrained.architecture import (
     Architecture,
     ForeignConfig,
@@ -127,7 +128,7 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
     if is_mlm:
         data = {"sentence_pairs": "nsp" if next_sentence else "none"}
     elif head.task == "tag":
-        data = {"scheme": "iob2" if _is_iob2(values.labels) else "none"}
+        data = {"scheme": "iob2" if are_iob2(values.labels) else "none"}
     elif head.task == "span":
         data = {"stride": min(STRIDE, values.max_position_embeddings // 4)}
     return Architecture(
@@ -142,14 +143,6 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         files=_label_files(values, path) if head.labelled and not is_score else {},
         framed=True,
     )
-
-
-def _is_iob2(labels: list[str]) -> bool:
-    """Whether each entity begins with a tag of its own: of other tags, any may follow any."""
-    begun = {label[2:] for label in labels if label.startswith("B-")}
-    inside = {label[2:] for label in labels if label.startswith("I-")}
-    others = [label for label in labels if label != "O" and label[:2] not in ("B-", "I-")]
-    return bool(begun) and inside <= begun and not others
 
 
 def _label_files(values: BertConfig, path: Path) -> dict[str, str]:

@@ -18,10 +18,8 @@ from regard.data.splits import Pair, Split
 from regard.data.tag_schemes import (
     Entity,
     InvalidTagsError,
-    are_iob2,
     entities,
     iob2,
-    iob2_tags,
     may_follow,
 )
 from regard.data.tokenizer import Tokenizer
@@ -38,16 +36,24 @@ from regard.system.memory import naming_the_batch
 from regard.system.numbers import refuse_nan
 from regard.system.ranks import World
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.labels import Labels, normal_name
+from regard.tasks.labels import Labels
 from regard.tasks.pair_task import EVALUATING, PairTask, Sources
 from regard.tasks.prediction import Prediction
 from regard.tasks.request import Answer, Request, read_lines, too_long
 from regard.tasks.split_data import Encoded
-from regard.tasks.tag_batch import NO_TAG, TagBatch, at_words, collate_tags
+from regard.tasks.tag_batch import (
+    NO_TAG,
+    TagBatch,
+    at_words,
+    collate_tags,
+    tag_sums,
+    unlabelled,
+)
+from regard.tasks.tag_labels import fault_of, labels_of
 from regard.tasks.tagging import TaggedEntity, Tagging, listed_words
 from regard.tasks.task import VerifyInputs
 from regard.training.gradients import Carried, sums_over_ranks
-from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
+from regard.training.loss import Sums
 
 MAX_ROWS = 128
 """The most rows of a batch when predicting."""
@@ -97,7 +103,7 @@ class Tag(PairTask):
             kind=config.tokenizer.kind,
             **config.tokenizer.options,
         )
-        return cls(config, tokenizer, _labels(config, train), sources=sources)
+        return cls(config, tokenizer, labels_of(config, train), sources=sources)
 
     @classmethod
     def open(cls, config: Config, files: dict[str, str]) -> "Tag":
@@ -123,7 +129,7 @@ class Tag(PairTask):
     @property
     def marks_entities(self) -> bool:
         """Whether tags say where entities begin and end."""
-        return self.config.data.scheme != "none" and are_iob2(self.labels.names)
+        return self.config.data.scheme != "none"
 
     @cached_property
     def allowed(self) -> Transitions:
@@ -181,7 +187,7 @@ class Tag(PairTask):
             try:
                 self._numbers(line.row.target)
             except InvalidTagsError as error:
-                faults[number] = _fault(line.row, source, error)
+                faults[number] = fault_of(line.row, source, error)
         return faults
 
     def loss(self, model: Callable[..., Any], batch: TagBatch, carried: Carried) -> Sums:
@@ -192,26 +198,7 @@ class Tag(PairTask):
         return self.sums(model, batch, smoothing=self.config.training.label_smoothing)
 
     def sums(self, model: Callable[..., Any], batch: TagBatch, *, smoothing: float) -> Sums:
-        return self._sums(model, batch, at_words(model, batch), smoothing=smoothing)
-
-    def _sums(
-        self,
-        model: Any,
-        batch: TagBatch,
-        logits: Float[Tensor, "B W C"],
-        *,
-        smoothing: float = 0.0,
-    ) -> Sums:
-        sums = token_sums(
-            logits,
-            batch.tags,
-            tokens=batch.counts[TARGETS],
-            smoothing=smoothing,
-            padding=NONE_IS_PADDING,
-        )
-        if model.crf is not None:
-            sums[TARGETS].loss = -model.crf(logits, batch.tags, batch.words).sum()
-        return sums
+        return tag_sums(model, batch, at_words(model, batch), smoothing=smoothing)
 
     def evaluate(
         self,
@@ -252,7 +239,7 @@ class Tag(PairTask):
                 batch = on_cpu.to(engine.device)
                 logits = at_words(model, batch)
                 best = self._best(model, logits, batch.words)
-                sums = self._sums(model, batch, logits)
+                sums = tag_sums(model, batch, logits)
                 sums[TARGETS].correct = (best == batch.tags).sum()
                 total = total + sums
                 if self.marks_entities:
@@ -323,7 +310,9 @@ class Tag(PairTask):
         order = sorted(range(len(sentences)), key=lambda number: len(sentences[number].ids))
         for begin in range(0, len(order), MAX_ROWS):
             numbers = order[begin : begin + MAX_ROWS]
-            batch = self._unlabelled([sentences[number] for number in numbers])
+            batch = unlabelled(
+                [sentences[number] for number in numbers], ids=self.tokenizer.special
+            )
             with torch.inference_mode(), engine.autocast():
                 batch = batch.to(engine.device)
                 best = self._best(model, at_words(model, batch), batch.words).tolist()
@@ -331,16 +320,6 @@ class Tag(PairTask):
                 length = len(sentences[number].starts)
                 tags[number] = [self.labels[tag] for tag in row[:length]]
         return tags
-
-    def _unlabelled(self, sentences: Sequence[WordPieces]) -> TagBatch:
-        """Sentences whose tags are to be found; each has one for the time being."""
-        targets = []
-        for ids, starts in sentences:
-            target = [NO_TAG] * len(ids)
-            for start in starts:
-                target[start] = 1
-            targets.append(target)
-        return collate_tags([words.ids for words in sentences], targets, ids=self.tokenizer.special)
 
     def words(self, line: str) -> list[str]:
         """The words of a line: a JSON list of them, {"words": [...]}, or what is between spaces.
@@ -381,7 +360,7 @@ class Tag(PairTask):
         (pieces,) = self.pieces([words])
         trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(pieces.ids)
-        batch = self._unlabelled([pieces]).to(engine.device)
+        batch = unlabelled([pieces], ids=self.tokenizer.special).to(engine.device)
         with torch.inference_mode():
             best = self._best(model, at_words(model, batch, trace=trace), batch.words)
         trace.tokens["output"] = [self.labels[tag] for tag in best[0].tolist()]
@@ -390,28 +369,3 @@ class Tag(PairTask):
     def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:
         sentences = [source.split(" ") for source, _ in pairs]
         return VerifyInputs([words.ids for words in self.pieces(sentences)])
-
-
-def _labels(config: Config, train: RowSource) -> Labels:
-    """All tags that the training data needs: O, and B and I of every type of entity."""
-    scheme, tally = config.data.scheme, train.new_tally()
-    seen: set[str] = set()
-    for row in train.rows(tally=tally):
-        try:
-            seen.update(iob2(row.target, scheme))
-        except InvalidTagsError as error:
-            tally.meet(_fault(row, train, error))
-    names = sorted(seen) if scheme == "none" else iob2_tags(seen)
-    normalize = config.tokenizer.normalize
-    names = list(dict.fromkeys(normal_name(name, normalize) for name in names))
-    if len(names) < 2:
-        what = f"one tag, {names[0]!r}" if names else "no usable line"
-        raise UserError(f"{train.path}: data.train={config.data.train!r} has only {what}.")
-    return Labels(names, normalize=normalize)
-
-
-def _fault(row: Row, source: RowSource, error: InvalidTagsError) -> Fault:
-    """Tags that cannot be used, by the line of the first that is at fault."""
-    return Fault(
-        source.place(1), row.line_of(error.number), error.reason, "the tags are not valid or known"
-    )

@@ -11,8 +11,9 @@ from torch import Tensor
 from regard.data.batches import TARGETS, dealt_out, pad, padded
 from regard.data.examples import Ids
 from regard.data.tokenizer import OURS, SpecialIds
+from regard.data.word_pieces import WordPieces
 from regard.nn import Trace
-from regard.training.loss import NONE_IS_PADDING
+from regard.training.loss import NONE_IS_PADDING, Sums, token_sums
 
 NO_TAG = 0
 """In the corpus, the target of a token that is not the first of a word; a tag n is n + 1."""
@@ -63,6 +64,17 @@ def collate_tags(
     )
 
 
+def unlabelled(sentences: Sequence[WordPieces], *, ids: SpecialIds = OURS) -> TagBatch:
+    """A batch of sentences whose tags are to be found; until then each word has the first."""
+    targets = []
+    for words in sentences:
+        target = [NO_TAG] * len(words.ids)
+        for start in words.starts:
+            target[start] = 1
+        targets.append(target)
+    return collate_tags([words.ids for words in sentences], targets, ids=ids)
+
+
 def at_words(
     model: Callable[..., Any], batch: TagBatch, *, trace: Trace | None = None
 ) -> Float[Tensor, "B W C"]:
@@ -70,3 +82,19 @@ def at_words(
     logits = model(batch.source, batch.lengths, trace=trace)  # B L C
     places = batch.starts[..., None].expand(-1, -1, logits.size(-1))  # B W C
     return logits.gather(1, places)
+
+
+def tag_sums(
+    model: Any, batch: TagBatch, logits: Float[Tensor, "B W C"], *, smoothing: float = 0.0
+) -> Sums:
+    """The loss of the tags of a batch, and how many of them have the highest logit."""
+    sums = token_sums(
+        logits,
+        batch.tags,
+        tokens=batch.counts[TARGETS],
+        smoothing=smoothing,
+        padding=NONE_IS_PADDING,
+    )
+    if model.crf is not None:
+        sums[TARGETS].loss = -model.crf(logits, batch.tags, batch.words).sum()
+    return sums
