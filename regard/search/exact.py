@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from regard.nn.int8 import round_rows
@@ -19,7 +19,7 @@ Scored = tuple[Float[Tensor, "Q K"], Int[Tensor, "Q K"]]
 
 def search(
     queries: Float[np.ndarray, "Q D"],
-    vectors: Float[np.ndarray, "N D"],
+    vectors: Real[np.ndarray, "N D"],
     *,
     top: int,
     scales: Float[np.ndarray, "N"] | None = None,
@@ -41,7 +41,12 @@ def search(
     return best
 
 
-def _merged(best: Scored, scores: Float[Tensor, "Q N"], begin: int, top: int) -> Scored:
+def _merged(
+    best: tuple[Float[Tensor, "Q M"], Int[Tensor, "Q M"]],
+    scores: Float[Tensor, "Q N"],
+    begin: int,
+    top: int,
+) -> Scored:
     """The largest of those so far and those of one more block."""
     values, places = scores.topk(min(top, scores.size(1)), dim=1)
     values = torch.cat([best[0], values], dim=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from regard.system.errors import UserError
 from regard.system.files import saying_what_failed, writing
@@ -47,7 +47,7 @@ class NpyFile:
         )
         return buffer.getvalue()
 
-    def append(self, lines: Sequence[str], vectors: Float[np.ndarray, "N D"]) -> None:
+    def append(self, lines: Sequence[str], vectors: Shaped[np.ndarray, "N *D"]) -> None:
         self._file.write(np.ascontiguousarray(vectors, dtype=self._dtype).data)
         self.rows += len(vectors)
 

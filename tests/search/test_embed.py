@@ -125,7 +125,7 @@ def test_wrong_input_is_one_sentence(call, embedder: Path, tiny_run: Path, tmp_p
     assert "1 texts are too long for the model: they were read in parts" in skipped.err
     assert np.load(tmp_path / "vectors.npy").any(axis=1).tolist() == [True, False, True]
     with pytest.raises(UserError, match="pool='first' is not one of cls, mean, max, final"):
-        regard.load(embedder).embed(["day"], pool="first")  # type: ignore[arg-type]
+        regard.load(embedder).embedder(pool="first")
 
 
 def test_an_interrupted_file_is_not_there(
