@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from regard import config as configuration
 from regard.config import Config, Decode
+from regard.config.faults import did_you_mean
 from regard.config.strategy import implied_strategy
 from regard.data.splits import SPLITS, Split
 from regard.data.tokenizer import Tokenizer
@@ -262,11 +263,27 @@ class Run:
         with writing(folder) as aside:
             EXPORTERS[to](self.model, self.task, aside)
 
-    def trace(self, text: str) -> Trace:
-        """Attention of every layer and head, masks and shapes, by readable path."""
+    def trace(self, text: str, *, without: Sequence[str] = (), output: str | None = None) -> Trace:
+        """Attention of every layer and head, masks and shapes, by readable path.
+
+        without: what is turned off: layers, sub-layers, heads and edges, by their paths, as in
+        "decoder.layers.1.cross_attention.heads.3" (see regard/nn/switches.py).
+        output: the output that is read as the model's own; None: what it generates.
+        """
         if self.members > 1:
             raise UserError("An ensemble cannot be traced: trace its runs one by one.")
-        return self.task.trace(self.model, text, engine=self.engine)
+        if output is not None and not self.task.generates:
+            raise UserError(f"output is for tasks that generate text, not {self.config.task}.")
+        if isinstance(without, str):
+            raise TypeError("trace takes a list of paths to leave out, not one string")
+        trace = Trace(without=without)
+        self.task.trace(self.model, text, engine=self.engine, trace=trace, output=output)
+        for name in trace.switches.unmet:
+            raise UserError(
+                f"without: nothing in this model is called {name!r}{did_you_mean(name, trace)}. "
+                f"Name a path of the trace, or .heads.N or .edges.ROW.COLUMN of one that attends."
+            )
+        return trace
 
     def warnings(self, splits: Iterable[Split] = SPLITS) -> list[str]:
         """One sentence on each thing in the data of these splits that cannot be read as it is."""

@@ -210,8 +210,16 @@ class Classify(ReadingTask):
         """The probability of each class for every row."""
         return self.outputs_of(model, rows, width=len(self.labels), engine=engine).softmax(dim=-1)
 
-    def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: Any,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads a text: attention, gates, filters."""
-        trace, logits = self.traced(model, text, engine=engine)
+        logits = self.traced(model, text, engine=engine, trace=trace)
         trace.tokens["output"] = [self.labels[int(logits[0].argmax())]]
         return trace

@@ -121,10 +121,17 @@ class Embed(Task):
     def refusal(self, line: str, ids: Ids) -> str | None:
         return why_too_long(ids, positions(self.config) - FRAME)
 
-    def trace(self, model: TextEmbedder, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: TextEmbedder,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes for one text."""
         row = framed(self.read_one(text, where="trace"), self.tokenizer.special)
-        trace = Trace()
         trace.tokens["source"] = trace.tokens["output"] = self.tokenizer.tokens(row)
         with torch.inference_mode():
             model(torch.tensor([row], device=engine.device), trace=trace)

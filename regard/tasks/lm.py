@@ -272,10 +272,17 @@ class LanguageModelling(TextTask):
             )
         return super().refusal(line, ids)
 
-    def trace(self, model: LanguageModel, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: LanguageModel,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads a line, attention or gates among it."""
-        ids = self.tokenizer.begun(self.read_one(text, where="trace"))
-        trace = Trace()
+        ids = self.tokenizer.begun(self.read_one(text + (output or ""), where="trace"))
         trace.tokens["source"] = trace.tokens["target"] = self.tokenizer.tokens(ids)
         with torch.inference_mode():
             logits = _logits(model(torch.tensor([ids], device=engine.device), trace=trace))

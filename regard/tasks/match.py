@@ -154,10 +154,18 @@ class MatchScore(ReadingTask):
             predictions[number] = Rating(request.lines[number], [shown(score)], [score])
         return Answer(predictions, read.counts, read.refusals)
 
-    def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: Any,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads two texts."""
-        trace, output = self.traced(model, text, engine=engine)
-        trace.tokens["output"] = [shown(float(output[0, 0]))]
+        score = self.traced(model, text, engine=engine, trace=trace)
+        trace.tokens["output"] = [shown(float(score[0, 0]))]
         return trace
 
 

@@ -259,12 +259,19 @@ class MaskedLanguageModelling(TextTask):
             f"(data.max_length, with [CLS] and [SEP]). Shorten it."
         )
 
-    def trace(self, model: MaskedLanguageModel, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: MaskedLanguageModel,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads a text, with masks or without."""
         request = Request([text], self.config.decode, name="trace")
         read = read_lines(request, self.tokenizer, lambda _, ids: self._too_long(ids), self._encode)
         ids = framed(read.ids[0], self.tokenizer.special)
-        trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(ids)
         with torch.inference_mode():
             logits = model(torch.tensor([ids], device=engine.device), trace=trace).words

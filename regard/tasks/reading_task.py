@@ -256,14 +256,13 @@ class ReadingTask(PairTask):
         output: Tensor = model(tokens, lengths, segments=segments, **options)
         return output
 
-    def traced(self, model: Any, text: str, *, engine: Engine) -> tuple[Trace, Tensor]:
-        """Everything that the model computes while it reads a text, and its output."""
+    def traced(self, model: Any, text: str, *, engine: Engine, trace: Trace) -> Tensor:
+        """The output of the model for one text; all that it computes goes into the trace."""
         ids = self.read_one(text, where="trace")
-        trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(ids)
         batch = padded([ids], self.tokenizer.special).to(engine.device)
         with torch.inference_mode():
-            return trace, self._run(model, *batch, trace=trace)
+            return self._run(model, *batch, trace=trace)
 
     def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:
         return VerifyInputs(self.rows_of([self._parts(line) for line, _ in pairs]))

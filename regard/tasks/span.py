@@ -246,14 +246,21 @@ class Span(PairTask):
             return f"{self._no_room(question.question)[0]}."
         return None
 
-    def trace(self, model: SpanFinder, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: SpanFinder,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads the first window of a question."""
         fault = self.refusal(text, [])
         if fault is not None:
             raise UserError(f"trace: {fault}")
         window = self.windows([_question(text)])[0][0]
         batch = self.collate([window.ids], [list(NONE)]).to(engine.device)
-        trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(window.ids)
         with torch.inference_mode():
             logits = model(batch.source, batch.lengths, segments=batch.segments, trace=trace)

@@ -349,7 +349,15 @@ class Tag(PairTask):
             return "one of the words is empty."
         return too_long(self.config, len(ids))
 
-    def trace(self, model: Tagger, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: Tagger,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads a sentence."""
         words = self.words(text)
         fault = why_unreadable(text) or (None if words else "there are no words")
@@ -358,7 +366,6 @@ class Tag(PairTask):
         if fault is not None:
             raise UserError(f"trace: {fault.rstrip('.')}.")
         (pieces,) = self.pieces([words])
-        trace = Trace()
         trace.tokens["source"] = self.tokenizer.tokens(pieces.ids)
         batch = unlabelled([pieces], ids=self.tokenizer.special).to(engine.device)
         with torch.inference_mode():

@@ -248,8 +248,20 @@ class Task(ABC):
         return ids
 
     @abstractmethod
-    def trace(self, model: Any, text: str, *, engine: Engine) -> Trace:
-        """Everything that the model computes for one text."""
+    def trace(
+        self,
+        model: Any,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
+        """Everything that the model computes for one text, put into a trace.
+
+        output: the output that it reads as its own, where it generates one; None: what it
+        generates.
+        """
 
     @abstractmethod
     def verify_inputs(self, pairs: Sequence[Pair]) -> VerifyInputs:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.config import Config, Decode
 from regard.data.batches import Batch, Collate, collate, source_batch
@@ -13,7 +14,7 @@ from regard.data.examples import Ids
 from regard.data.rows import Row
 from regard.data.splits import SPLITS, Pair, Split
 from regard.data.tokenizer import Tokenizer
-from regard.decoding import Ensemble, Stepper, before_stop
+from regard.decoding import Ensemble, Replay, Stepper, before_stop
 from regard.metrics.output import Output
 from regard.models import EncoderDecoder
 from regard.models.build import encoder_decoder
@@ -277,19 +278,31 @@ class Translate(PairTask):
             return super().refusal(line, ids) or too_long
         return super().refusal(line, ids)
 
-    def trace(self, model: EncoderDecoder, text: str, *, engine: Engine) -> Trace:
+    def trace(
+        self,
+        model: EncoderDecoder,
+        text: str,
+        *,
+        engine: Engine,
+        trace: Trace,
+        output: str | None = None,
+    ) -> Trace:
         """Everything that the model computes while it reads a text and generates its output."""
         ids = self.read_one(text, where="trace")
-        greedy = Decode(max_new_tokens=self.config.decode.max_new_tokens)
-        ((answer,),) = self._translator.generate(model, [ids], greedy, engine)
         target = self.target_tokenizer
-        output = [*answer.tokens, target.end] if answer.finished else answer.tokens
+        if output is None:
+            greedy = Decode(max_new_tokens=self.config.decode.max_new_tokens)
+            whole = not trace.switches.names
+            stepper = model if whole else Replay(partial(_switched, model, trace))
+            ((answer,),) = self._translator.generate(stepper, [ids], greedy, engine)
+            produced = [*answer.tokens, target.end] if answer.finished else answer.tokens
+        else:
+            produced = [*target.encode([output])[0], target.end]
         source, lengths = source_batch([ids], self.tokenizer.special).to(engine.device)
-        decoder_input = source.new_tensor([[target.special.first, *output[:-1]]])
-        trace = Trace()
+        decoder_input = source.new_tensor([[target.special.first, *produced[:-1]]])
         trace.tokens["source"] = self.tokenizer.tokens(source[0].tolist())
         trace.tokens["target"] = target.tokens(decoder_input[0].tolist())
-        trace.tokens["output"] = target.tokens(output)
+        trace.tokens["output"] = target.tokens(produced)
         with torch.inference_mode():
             model(source, decoder_input, source_lengths=lengths, trace=trace)
         return trace
@@ -301,3 +314,11 @@ class Translate(PairTask):
         return VerifyInputs(
             [[*source, end] for source in sources], [[first, *target] for target in targets]
         )
+
+
+def _switched(
+    model: EncoderDecoder, trace: Trace, source: Tensor, target: Tensor, **lengths: Any
+) -> Tensor:
+    """The logits of a model without what a trace turns off."""
+    output: Tensor = model(source, target, trace=Trace(without=trace.switches.names), **lengths)
+    return output
