@@ -64,8 +64,10 @@ def attend_fast(
         return attend(query, key, value, mask, is_causal=is_causal, dropout=dropout)[0]
     T, S = query.size(-2), key.size(-2)
     # The kernel's own is_causal is s ≤ t, which is ours where there is no past.
-    by_kernel = is_causal and T > 1 and mask is None and T == S
-    if not by_kernel:
+    if is_causal and T > 1 and mask is None and T == S:
+        by_kernel = True
+    else:
+        by_kernel = False
         mask = attention_mask(mask, queries=T, keys=S, is_causal=is_causal, device=query.device)
     return F.scaled_dot_product_attention(
         query,
