@@ -63,7 +63,8 @@ def attend_fast(
     if dropout > 0 and query.device.type == "cpu":
         return attend(query, key, value, mask, is_causal=is_causal, dropout=dropout)[0]
     T, S = query.size(-2), key.size(-2)
-    # The kernel's own is_causal is s ≤ t, which is ours where there is no past.
+    # The kernel's own is_causal is s ≤ t, which is ours where there is no past. Said by branches,
+    # for in a compiled graph the comparison of two sizes is a symbol, which the kernel refuses.
     if is_causal and T > 1 and mask is None and T == S:
         by_kernel = True
     else:
