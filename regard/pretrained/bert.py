@@ -19,6 +19,7 @@ from regard.pretrained.architecture import (
 from regard.pretrained.names import BERT, BERT_CLASSES, BERT_SPAN, BERT_WORDS, Table
 from regard.pretrained.sentence_vectors import read_pooling
 from regard.system.errors import UserError
+from regard.tasks.match import MEAN, MatchScore
 
 TOKENS, WORD_BIAS = "body.embedding.tokens.weight", "masked_words.output.bias"
 POOLER, NEXT_SENTENCE = "pooler.dense.weight", "cls.seq_relationship.weight"
@@ -140,9 +141,14 @@ def read_bert(folder: Path, names: Collection[str]) -> Architecture:
         task="match" if is_score else head.task,
         data=data,
         rows=(TOKENS, WORD_BIAS) if is_mlm else (TOKENS,),
-        files=_label_files(values, path) if head.labelled and not is_score else {},
+        files=_score_files() if is_score else _label_files(values, path) if head.labelled else {},
         framed=True,
     )
+
+
+def _score_files() -> dict[str, str]:
+    """A mean of 0: where the scores of a new model would begin, and this one is not new."""
+    return {MatchScore.FILES[1]: json.dumps({MEAN: 0.0})}
 
 
 def _label_files(values: BertConfig, path: Path) -> dict[str, str]:

@@ -33,7 +33,7 @@ def configured(**more: object) -> BertConfig:
 def spread(model: nn.Module) -> nn.Module:
     """Random weights, large enough that logits differ, biases among them."""
     for weight in model.parameters():
-        nn.init.normal_(weight, std=0.3)
+        nn.init.normal_(weight, std=0.6)
     return model
 
 

@@ -169,7 +169,7 @@ def test_a_missing_package_is_refused_with_the_extra_to_install(
         ("pronounce", ["train.metric=accuracy"], ["train.metric=accuracy is not measured here"]),
         ("numbers", ["data.target=xx"], ["data.target='xx' is not a language of num2words"]),
         ("numbers", ["data.max_length=5"], ["data.max_length=5 is less than the"]),
-        ("parity", ["model.kind=transformer"], ["is not available for task=classify"]),
+        ("parity", ["model.kind=gpt"], ["is not available for task=classify"]),
         ("parity", ["model.pooling=sum"], ["model.pooling='sum' is not one of final, mean"]),
         ("parity", ["data.max_length=3"], ["less than the 4 numbers"]),
         ("sort", ["data.curriculum=3"], ["curriculum=3 is for train=parity"]),
